@@ -49,6 +49,25 @@ static const ft_command commands[] = {
      "  --base MODEL    the model beside adapters; by default the one that an adapter's files name\n\n"
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},
+    {"embed", ft_command_embed,
+     "embed RUN|MODEL_DIR --data FILE|- [--output FILE.npy|FILE.jsonl] [--pooling P] [--normalize] [--prompt TEXT | --prompt-name NAME] [--format tsv|csv|jsonl|text] [--id COLUMN] [--precision P] [--base MODEL]",
+     "a vector for every text",
+     "  --data FILE     the texts; - reads standard input\n"
+     "  --format F      tsv, csv, jsonl or text, as predict has them\n"
+     "  --output FILE   FILE.npy is an array of numpy's (float32, texts x width), FILE.jsonl a line of JSON a text; whole or not at\n"
+     "                  all. Without it JSON lines go to standard output\n"
+     "  --pooling P     how the rows of a text become one vector: cls, mean, max, mean_sqrt_len_tokens, weightedmean, lasttoken, or\n"
+     "                  several separated by commas, side by side; by default what the model's sentence-transformers files say\n"
+     "  --normalize     vectors of length 1, where the files do not make them so\n"
+     "  --prompt TEXT   in front of every text; --prompt-name NAME takes one of the model's own; \"\" is none\n"
+     "  --id COLUMN     the ids of JSON lines; by default the number of the text, from 0\n"
+     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
+     "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
+     "Vectors are those of sentence-transformers: modules.json, 1_Pooling, 2_Dense, 2_Normalize, sentence_bert_config.json and\n"
+     "config_sentence_transformers.json beside the model are followed. They come in the order of the texts, and how texts are batched\n"
+     "changes none of their bits on a CPU.\n\n"
+     "  ftengine embed models/all-MiniLM-L6-v2 --data texts.txt --pooling mean --normalize --output vectors.npy\n"
+     "  ftengine embed runs/reviews-001 --data texts.csv --pooling mean --normalize >vectors.jsonl\n"},
     {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",
      "  --all           also the options that are the same in all runs\n"
      "  --json, --csv   for programs: every figure, at full length\n\n"

@@ -296,6 +296,19 @@ ft_status ft_atomic_open(ft_atomic_file *file, const char *path) {
     return status;
 }
 
+ft_status ft_atomic_overwrite(ft_atomic_file *file, int64_t at, const void *data, size_t length) {
+    const char *bytes = data;
+    if (fflush(file->stream) != 0) return fail_write(errno, file->path, "cannot write the file");
+    for (size_t done = 0; done < length;) {
+        const ssize_t n = pwrite(file->output->file, bytes + done, length - done, (off_t)at + (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == ESPIPE) return ft_fail(FT_INVALID, file->path, "a pipe cannot be written to at a place: a file is needed");
+        if (n <= 0) return fail_write(errno, file->path, "cannot write the file");
+        done += (size_t)n;
+    }
+    return FT_OK;
+}
+
 // Why an earlier write failed is forgotten by now (the caller may not have looked), but it will fail again.
 static ft_status fail_earlier(const ft_atomic_file *file) {
     if (file->temporary != NULL && write(file->output->file, "", 1) < 0)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 // Opens a regular file for reading; close() it. FT_INVALID when it is absent, unreadable, a directory, a pipe or a device: to open a
@@ -31,6 +32,8 @@ typedef struct ft_atomic_file {
     struct ft_atomic_output *output;   // behind the stream
 } ft_atomic_file;
 ft_status ft_atomic_open(ft_atomic_file *file, const char *path);
+// Puts other bytes at `at`, in place of bytes that were written. FT_INVALID: what is written to has no places.
+ft_status ft_atomic_overwrite(ft_atomic_file *file, int64_t at, const void *data, size_t length);
 ft_status ft_atomic_commit(ft_atomic_file *file); // closes; on failure the temporary is removed
 void ft_atomic_abort(ft_atomic_file *file);       // removes the temporary; {0} and finished ones are fine
 ft_status ft_atomic_write(const char *path, const void *data, size_t length);

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static ft_status unknown_flag(const char *command, const char *word, size_t length, int flag_count, const ft_flag *flags) {
     char name[64];
@@ -76,4 +77,13 @@ ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, con
     if (word == NULL) return FT_NO_MEMORY;
     words->overrides[words->override_count++] = word;
     return FT_OK;
+}
+
+ft_status ft_check_output(const char *data, const char *output, const char *what) {
+    struct stat in, out;
+    if (output == NULL || stat(data, &in) != 0 || stat(output, &out) != 0) return FT_OK;
+    if (in.st_dev != out.st_dev || in.st_ino != out.st_ino) return FT_OK;
+    ft_fail(FT_INVALID, "--output", "%s holds the texts: %s would take their place", output, what);
+    ft_hint("give another file");
+    return FT_INVALID;
 }

@@ -21,23 +21,23 @@
 #include <string.h>
 
 // A run directory stands for the model in it, a name for the snapshot in the cache.
-static ft_status model_directory(ft_classifier *c, const char *given) {
+ft_status ft_classifier_find(const char *given, ft_arena *arena, const char **directory) {
     const char *path = ft_path_is_directory(given) ? given : NULL;
-    if (path == NULL) FT_TRY(ft_hub_find(given, &c->arena, &path));
+    if (path == NULL) FT_TRY(ft_hub_find(given, arena, &path));
     if (path == NULL) {
         ft_fail(FT_INVALID, given, "no such run or model directory, and no such model in the cache");
         ft_hint("give a run directory (runs/...), a directory with config.json and weights, or a name that `ftengine pull` has "
                 "fetched");
         return FT_INVALID;
     }
-    char *inside = ft_path_join(&c->arena, path, "model"), *adapter = ft_path_join(&c->arena, path, "adapter"), *config = NULL;
-    if (inside != NULL) config = ft_path_join(&c->arena, inside, "config.json");
+    char *inside = ft_path_join(arena, path, "model"), *adapter = ft_path_join(arena, path, "adapter"), *config = NULL;
+    if (inside != NULL) config = ft_path_join(arena, inside, "config.json");
     if (config == NULL || adapter == NULL) return FT_NO_MEMORY;
-    c->path = ft_path_exists(config) ? inside : ft_adapter_lies_in(adapter) ? adapter : path;
+    *directory = ft_path_exists(config) ? inside : ft_adapter_lies_in(adapter) ? adapter : path;
     const char **members;
     int count;
-    FT_TRY(ft_repeat_members(path, &c->arena, &members, &count));
-    if (c->path != path || count == 0) return FT_OK;
+    FT_TRY(ft_repeat_members(path, arena, &members, &count));
+    if (*directory != path || count == 0) return FT_OK;
     ft_fail(FT_INVALID, path, "this directory holds %d runs, each with a model of its own", count);
     ft_hint("name one of them, as %s", members[0]);
     return FT_INVALID;
@@ -89,9 +89,9 @@ static ft_status load(ft_classifier *c) {
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
     FT_TRY(ft_model_set_loss(&c->model, &(ft_loss){.kind = ft_task_loss(c->task->id)}));
     ft_load_report report;
-    c->model.ignore_mismatched_sizes = c->weights != c->path; // the base's head may have been for other labels
+    c->model.ignore_mismatched_sizes = c->rows || c->weights != c->path; // the base's head may have been for other labels
     FT_TRY(ft_model_load(&c->model, c->weights, c->config.initializer_range, 0, &c->arena, &report));
-    FT_TRY(check_drawn(c, &report));
+    if (!c->rows) FT_TRY(check_drawn(c, &report));
     return c->weights != c->path ? ft_model_load_adapter(&c->model, c->path) : FT_OK;
 }
 
@@ -172,11 +172,31 @@ static ft_status choose_thresholds(ft_classifier *c) {
     return FT_OK;
 }
 
-ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
-                             const char *const *overrides, ft_classifier *c) {
+// What the caller says, else what a run of ours was trained with.
+static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const char *tokenizer) {
+    const bool ours = c->settings.label_count > 0, automatic = strcmp(c->options.data.truncation, "auto") == 0;
+    c->options.train.task = c->task->id;
+    const char *truncation = rows != NULL && automatic ? "head" : automatic && ours ? c->settings.truncation : ft_task_truncation(&c->options);
+    const ft_input_request request = {.directory = tokenizer,
+                                      .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
+                                      .truncation = truncation,
+                                      .lower_case = rows != NULL && rows->lower_case};
+    return ft_input_open(rows == NULL && ft_task_has_tokens(c->task) ? &ft_word_input : &ft_text_input, &request, &c->input);
+}
+
+// Of rows as far as tokenizer and model go: who trained the model had no reason to say less.
+static int64_t usual_length(const ft_classifier *c, const ft_rows_request *rows) {
+    if (c->settings.max_length != FT_AUTO || rows == NULL) return c->settings.max_length;
+    const int64_t said = ft_input_sizes_of(&c->input).longest;
+    return rows->max_length > 0 ? rows->max_length : said > 0 ? said : c->config.max_position_embeddings;
+}
+
+static ft_status open_as(ft_classifier *c, const ft_section *const *sections, const char *path, const char *base, int override_count,
+                         const char *const *overrides, const ft_rows_request *rows) {
     memset(c, 0, sizeof *c);
+    c->rows = rows != NULL;
     FT_TRY(ft_config_load_with(sections, &c->options, 0, NULL, override_count, overrides));
-    FT_TRY(model_directory(c, path));
+    FT_TRY(ft_classifier_find(path, &c->arena, &c->path));
     const bool adapter = ft_adapter_lies_in(c->path);
     const char *tokenizer = c->weights = c->path;
     char *settings = ft_path_join(&c->arena, c->path, "ftengine.json");
@@ -186,19 +206,26 @@ ft_status ft_classifier_open(const ft_section *const *sections, const char *path
     if (!adapter && base != NULL) return ft_fail(FT_INVALID, "--base", "%s is a model, not an adapter", c->path);
     if (adapter) FT_TRY(open_adapter(c, base, &tokenizer));
     else choose_task(c);
-    // A model of ours goes on as it was trained; of others nobody but the caller knows.
-    bool ours = c->settings.label_count > 0;
-    c->options.train.task = c->task->id;
-    const char *truncation = strcmp(c->options.data.truncation, "auto") == 0 && ours ? c->settings.truncation : ft_task_truncation(&c->options);
-    const ft_input_request request = {.directory = tokenizer,
-                                      .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
-                                      .truncation = truncation};
-    FT_TRY(ft_input_open(ft_task_has_tokens(c->task) ? &ft_word_input : &ft_text_input, &request, &c->input));
+    if (rows != NULL) {
+        c->config.mean_pooling = rows->mean;
+        c->config.all_rows = rows->all;
+    }
+    FT_TRY(open_input(c, rows, tokenizer));
     FT_TRY(choose_labels(c));
-    FT_TRY(choose_thresholds(c));
+    if (rows == NULL) FT_TRY(choose_thresholds(c));
     FT_TRY(ft_fit_vocabulary(&c->input, &c->config, c->path));
-    FT_TRY(ft_fit_max_length(&c->input, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));
+    FT_TRY(ft_fit_max_length(&c->input, &c->config, c->options.data.max_length, usual_length(c, rows), &c->max_length));
     return load(c);
+}
+
+ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
+                             const char *const *overrides, ft_classifier *c) {
+    return open_as(c, sections, path, base, override_count, overrides, NULL);
+}
+
+ft_status ft_classifier_open_rows(const ft_section *const *sections, const char *path, const char *base, int override_count,
+                                  const char *const *overrides, const ft_rows_request *rows, ft_classifier *c) {
+    return open_as(c, sections, path, base, override_count, overrides, rows);
 }
 
 ft_status ft_classifier_close(ft_classifier *c) {
@@ -249,7 +276,8 @@ static ft_status lay_out(ft_classifier *c, const ft_dataset *data) {
         const ft_capacity needed = ft_capacity_union(ft_eval_capacity(data, batch_limits(c)), c->laid);
         if (memcmp(&needed, &c->laid, sizeof needed) == 0) return FT_OK;
         ft_memory_drop_layout(c->memory);
-        const ft_step_sizes sizes = {.predict = needed, .loss = c->model.loss};
+        ft_step_sizes sizes = {.loss = c->model.loss};
+        *(c->rows ? &sizes.trunk : &sizes.predict) = needed;
         ft_status status = ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes);
         c->laid = status == FT_OK ? needed : (ft_capacity){.tokens = 0};
         ft_memory_refusal refusal;
@@ -264,14 +292,21 @@ static ft_status lay_out(ft_classifier *c, const ft_dataset *data) {
     return FT_OK;
 }
 
-ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, ft_logits *logits, float *losses,
-                                ft_predict_progress progress, void *context) {
+ft_status ft_classifier_lay_out(ft_classifier *c, const ft_dataset *data, ft_batch_limits *limits) {
     FT_TRY(ft_fit_types(data, &c->config, c->path));
     if (c->tokens_at_once == 0 && c->options.eval.batch_size == FT_AUTO) c->tokens_at_once = 4096;
     FT_TRY(lay_out(c, data));
+    *limits = batch_limits(c);
+    return FT_OK;
+}
+
+ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, ft_logits *logits, float *losses,
+                                ft_predict_progress progress, void *context) {
+    ft_batch_limits limits;
+    FT_TRY(ft_classifier_lay_out(c, data, &limits));
     ft_window_pooling pooling = c->options.eval.window_pooling;
     if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
-    FT_TRY(ft_predict_dataset(&c->model, c->task, data, batch_limits(c), c->laid, pooling, logits, losses, progress, context));
+    FT_TRY(ft_predict_dataset(&c->model, c->task, data, limits, c->laid, pooling, logits, losses, progress, context));
     if (c->settings.temperature != 1) ft_logits_divide(logits, c->settings.temperature);
     return FT_OK;
 }

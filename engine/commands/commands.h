@@ -20,6 +20,7 @@ typedef struct ft_command {
 ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_eval(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_embed(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_compare(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_report(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv);
@@ -52,6 +53,8 @@ ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_co
 // A flag that is the short name of an option: "option=value" behind the overrides, unless value is NULL. One flag of a command
 // line has room.
 ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, const char *value);
+// Texts that are read must not be what is written (NULL: standard output). what: "predictions".
+ft_status ft_check_output(const char *data, const char *output, const char *what);
 
 // ---- a saved model ----------------------------------------------------------------------------------------------------
 
@@ -74,11 +77,24 @@ typedef struct ft_classifier {
     int max_length;
     ft_capacity laid;        // what memory is laid out for; 0 tokens: nothing yet
     int32_t tokens_at_once;  // in a micro-batch, fewer after a refusal; 0: eval.batch_size says
+    bool rows;               // opened for what comes out of its layers, and not for its logits
     ft_arena arena;
 } ft_classifier;
 // base: the model that an adapter stands beside; NULL: the one that its files name.
 ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
                              const char *const *overrides, ft_classifier *classifier);
+// Where such a directory, run or name in the cache has its model, or its adapter: in the arena.
+ft_status ft_classifier_find(const char *path, ft_arena *arena, const char **directory);
+// The same for what comes out of its layers, single texts cut at their ends: no classifier has to be there.
+typedef struct ft_rows_request {
+    bool mean, all;     // of a text the mean of its rows, or all of them; else its first
+    bool lower_case;
+    int64_t max_length; // unless data.max_length says; 0: a run's own, else as far as tokenizer and model go
+} ft_rows_request;
+ft_status ft_classifier_open_rows(const ft_section *const *sections, const char *path, const char *base, int override_count,
+                                  const char *const *overrides, const ft_rows_request *rows, ft_classifier *classifier);
+// Lays memory out for a pass over the data set, in micro-batches of these limits, which change when memory is refused.
+ft_status ft_classifier_lay_out(ft_classifier *classifier, const ft_dataset *data, ft_batch_limits *limits);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
 // Logits of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
 // eval.batch_size texts. progress (optional): see ft_predict_dataset.

@@ -12,9 +12,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-
-enum { FIRST_PIECE = 1 << 16, LARGEST_PIECE = 1 << 24 }; // bytes
 
 typedef struct request {
     const char *data, *output;
@@ -46,16 +43,6 @@ static bool ends_with(const char *text, const char *end) {
 static ft_format written_format(const char *output, bool json) {
     if (json || (output != NULL && ends_with(output, ".jsonl"))) return FT_FORMAT_JSONL;
     return output != NULL && ends_with(output, ".csv") ? FT_FORMAT_CSV : FT_FORMAT_TSV;
-}
-
-// Texts that are read must not be what is written.
-static ft_status check_output(const request *r) {
-    struct stat in, out;
-    if (r->output == NULL || stat(r->data, &in) != 0 || stat(r->output, &out) != 0) return FT_OK;
-    if (in.st_dev != out.st_dev || in.st_ino != out.st_ino) return FT_OK;
-    ft_fail(FT_INVALID, "--output", "%s holds the texts: predictions would take their place", r->output);
-    ft_hint("give another file");
-    return FT_INVALID;
 }
 
 static ft_table_request wanted(const ft_classifier *c, const request *r) {
@@ -90,16 +77,10 @@ static ft_status write_piece(job *j, const ft_table *table) {
     return ft_fail_errno(FT_FAILED, errno, j->r->output != NULL ? j->r->output : "standard output", "cannot write the predictions");
 }
 
-// A larger piece next time, as long as people need not wait for it: the larger, the less it costs to begin one.
-static void choose_piece(ft_blocks *b, double seconds) {
-    if (b->bytes < LARGEST_PIECE && seconds < 0.5) b->bytes *= 2;
-    else if (b->bytes > FIRST_PIECE && seconds > 2) b->bytes /= 2;
-}
-
 static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
     const ft_table_request columns = wanted(c, j->r);
     FT_TRY(ft_predictions_begin(c, &j->predictions));
-    FT_TRY(ft_blocks_open(j->r->data, &columns, FIRST_PIECE, &j->blocks));
+    FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
     for (;;) {
         const double begins = ft_now();
         ft_table table;
@@ -111,7 +92,7 @@ static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
         if (status == FT_OK) status = write_piece(j, &table);
         ft_table_free(&table);
         FT_TRY(status);
-        choose_piece(&j->blocks, ft_now() - begins);
+        ft_blocks_pace(&j->blocks, ft_now() - begins);
     }
 }
 
@@ -197,7 +178,7 @@ ft_status ft_command_predict(const ft_section *const *sections, int argc, char *
         ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text]");
     }
     if (status == FT_OK) status = ft_parse_format(format, true, &r.read);
-    if (status == FT_OK) status = check_output(&r);
+    if (status == FT_OK) status = ft_check_output(r.data, r.output, "predictions");
     r.form.format = written_format(r.output, json);
     const char **models = NULL;
     int count = 0;

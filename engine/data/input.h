@@ -20,6 +20,7 @@ typedef struct ft_input_request {
     const char *directory;  // of the model, or of whose tokenizer stands in for its own
     ft_rules_option rules;  // model.tokenizer_rules, or as the model was saved with
     const char *truncation; // data.truncation, but not "auto"
+    bool lower_case;        // of texts, whatever the tokenizer's files say
 } ft_input_request;
 
 // What an input asks of a model, and what it makes of examples that are too long.

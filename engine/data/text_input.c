@@ -20,7 +20,7 @@ ft_status ft_texts_open(const ft_input_request *request, void **own) {
     ft_texts *t = ft_calloc(1, sizeof *t, "an input");
     if (t == NULL) return FT_NO_MEMORY;
     *own = t;
-    FT_TRY(ft_tokenizer_open_rules(request->directory, rules, &t->tokenizer));
+    FT_TRY(ft_tokenizer_open_lower(request->directory, rules, request->lower_case, &t->tokenizer));
     return ft_long_text_parse(request->truncation, "data.truncation", &t->rule);
 }
 

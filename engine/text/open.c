@@ -126,6 +126,18 @@ static ft_status read_padding(ft_tokenizer *t, const ft_tokenizer_json *json) {
     return FT_OK;
 }
 
+// One step more, in front.
+static ft_status lower_case(ft_tokenizer *t, const char *directory) {
+    ft_pipeline *p = &t->normalizer;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->rewrites[i].kind == FT_REWRITE_LOWER || (p->rewrites[i].kind == FT_REWRITE_BERT && p->rewrites[i].bert.lower_case)) return FT_OK;
+    const ft_rewrite lower = {.kind = FT_REWRITE_LOWER};
+    FT_TRY(ft_pipeline_add(p, &t->arena, &lower, directory));
+    memmove(p->rewrites + 1, p->rewrites, (p->count - 1) * sizeof *p->rewrites);
+    p->rewrites[0] = lower;
+    return FT_OK;
+}
+
 static ft_status open_all(ft_tokenizer *t, const char *directory, ft_tokenizer_json *json, ft_spm *spm) {
     FT_TRY(load_files(t, directory, json));
     FT_TRY(ft_tokenizer_choose_class(json, &t->arena));
@@ -139,6 +151,7 @@ static ft_status open_all(ft_tokenizer *t, const char *directory, ft_tokenizer_j
     if (!json->as_is) FT_TRY(ft_tokenizer_build_class(t, json));
     FT_TRY(ft_tokenizer_read_tokens(t, json));
     if (json->as_is) FT_TRY(ft_tokenizer_read_pipeline(t, json));
+    if (json->lower_case) FT_TRY(lower_case(t, directory));
     FT_TRY(read_padding(t, json));
     double longest = 0;
     FT_TRY(ft_json_number(json->config, json->config_path, "model_max_length", 0, &longest));
@@ -150,8 +163,8 @@ static ft_status open_all(ft_tokenizer *t, const char *directory, ft_tokenizer_j
     return FT_OK;
 }
 
-ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rules, ft_tokenizer **tokenizer) {
-    ft_tokenizer_json json = {.rules = rules};
+ft_status ft_tokenizer_open_lower(const char *model_dir, ft_tokenizer_rules rules, bool lower_case, ft_tokenizer **tokenizer) {
+    ft_tokenizer_json json = {.rules = rules, .lower_case = lower_case};
     ft_spm spm = {0};
     *tokenizer = NULL;
     ft_tokenizer *t = ft_calloc(1, sizeof *t, "a tokenizer");
@@ -169,6 +182,10 @@ ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rule
     }
     *tokenizer = t;
     return FT_OK;
+}
+
+ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rules, ft_tokenizer **tokenizer) {
+    return ft_tokenizer_open_lower(model_dir, rules, false, tokenizer);
 }
 
 ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer) {

@@ -24,6 +24,8 @@ typedef enum ft_tokenizer_rules {
 // FT_INVALID with the file (and line or key) for missing, malformed or unsupported files.
 ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer); // FT_RULES_FILES
 ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rules, ft_tokenizer **tokenizer);
+// The same, and texts are lower-cased in front of all else, unless the files have them lower-cased.
+ft_status ft_tokenizer_open_lower(const char *model_dir, ft_tokenizer_rules rules, bool lower_case, ft_tokenizer **tokenizer);
 void ft_tokenizer_close(ft_tokenizer *tokenizer); // NULL is fine
 bool ft_tokenizer_is_in(const char *model_dir);   // is there a vocabulary in any of these forms? Whether it is a good one, opening tells
 

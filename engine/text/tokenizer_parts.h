@@ -127,6 +127,7 @@ typedef struct ft_tokenizer_json {
     json_t *tokenizer, *config, *map, *added; // config: empty where the file is missing
     bool has_config, has_lines, has_vocabulary, has_merges;
     ft_tokenizer_rules rules;
+    bool lower_case; // whatever the files say
     const ft_class *class;
     const struct ft_spm *spm; // NULL: not read, since another file decides
     bool as_is; // tokenizer.json decides about everything; else the class does, rebuilt from tokenizer_config.json

@@ -25,6 +25,11 @@ ft_status ft_blocks_open(const char *path, const ft_table_request *request, size
     return FT_OK;
 }
 
+void ft_blocks_pace(ft_blocks *b, double seconds) {
+    if (b->bytes < FT_LARGEST_PIECE && seconds < 0.5) b->bytes *= 2;
+    else if (b->bytes > FT_FIRST_PIECE && seconds > 2) b->bytes /= 2;
+}
+
 void ft_blocks_close(ft_blocks *b) {
     if (b->file > STDIN_FILENO) close(b->file);
     free(b->data);

@@ -38,6 +38,10 @@ ft_status ft_blocks_open(const char *path, const ft_table_request *request, size
 // The next rows; *found false: there are none left. The names of the columns live until close, all else with the table. Errors are those
 // of ft_table_read.
 ft_status ft_blocks_next(ft_blocks *blocks, ft_table *table, bool *found);
+// Whoever spent so many seconds on the last piece has a larger one next time, as long as people need not wait for it: the larger, the less
+// it costs to begin one. The first is of FT_FIRST_PIECE bytes.
+enum { FT_FIRST_PIECE = 1 << 16, FT_LARGEST_PIECE = 1 << 24 };
+void ft_blocks_pace(ft_blocks *blocks, double seconds);
 void ft_blocks_close(ft_blocks *blocks);
 
 #endif

@@ -53,6 +53,7 @@ typedef struct ft_model_config {
     unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
     bool unbiased_norms;
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
+    bool all_rows;                      // somebody else than a head reads what comes out: the last layer has all rows
     bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families
     bool pooler_is_drawn;               // the model's files lack it; where nothing is known of them, as the family's are
     int64_t pad_token_id;               // -1: null in the file, no row is padding
