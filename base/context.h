@@ -28,7 +28,7 @@ typedef struct ft_log_sink {
 } ft_log_sink;
 
 // What those above keep by context; what it is, only they know.
-typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PLACES } ft_context_place;
+typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PACK, FT_CONTEXT_PLACES } ft_context_place;
 
 // What a stage takes of the heap (heap.h).
 typedef struct ft_heap_watch {

@@ -11,6 +11,7 @@
 #include "engine/model/blocks/relative.h"
 #include "engine/model/model.h"
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/pack.h"
 
 #include <string.h>
 
@@ -184,8 +185,10 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
     if (status == FT_OK) {
+        ft_pack_begin_pass(model->member);
         ft_gradients_begin(&model->parameters);
         status = train(&pass, &state, losses);
+        ft_pack_end_pass(model->member);
         if (status != FT_OK) ft_inputs_abandon(model);
         status = ft_memory_scope_end(model->memory, status);
     }

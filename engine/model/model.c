@@ -96,7 +96,7 @@ int ft_model_quiet_parts(const ft_model *m) {
 static const char *name_at(const void *context, int index) { return ((const ft_model *)context)->parameters.list[index].name; }
 
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
-    return ft_model_create_with(memory, c, o, label_count, NULL, m);
+    return ft_model_create_with(memory, c, o, label_count, NULL, NULL, m);
 }
 
 static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count) {
@@ -189,7 +189,7 @@ static ft_status set_storage(ft_model *m, const ft_config *o) {
 }
 
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
-                               const ft_word_rows *word_rows, ft_model *m) {
+                               const ft_word_rows *word_rows, struct ft_trunk *trunk, ft_model *m) {
     const ft_word_rows *v = word_rows;
     memset(m, 0, sizeof *m);
     FT_TRY(check_options(c, o));
@@ -209,6 +209,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
     FT_TRY(set_storage(m, o));
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
+    m->parameters.trunk = trunk;
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     FT_TRY(ft_rotary_upload(m, (int32_t)c->max_position_embeddings));
     return ft_relative_upload(m, (int32_t)c->max_position_embeddings);

@@ -65,7 +65,7 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
     FT_TRY(ft_staging_open(model->memory, &staging));
     ft_status status = FT_OK;
     for (int i = 0; status == FT_OK && i < model->parameters.count; i++)
-        status = draw_parameter(model, i, initializer_range, seed, &staging);
+        if (!ft_parameter_is_lent(&model->parameters, i)) status = draw_parameter(model, i, initializer_range, seed, &staging);
     ft_staging_close(&staging);
     return status;
 }
@@ -205,7 +205,7 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
             continue;
         }
         FT_TRY(check_shape(m, weights, found, p));
-        FT_TRY(load_parameter(m, i, weights, found, staging));
+        if (!ft_parameter_is_lent(&m->parameters, i)) FT_TRY(load_parameter(m, i, weights, found, staging));
         used[found] = true;
         const ft_packed *packed = ft_weights_packed(weights, found);
         if (packed != NULL && p->factor && !p->trainable && !ft_kept_takes(&m->parameters, i, packed))

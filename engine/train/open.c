@@ -4,6 +4,7 @@
 #include "engine/train/job/features.h"
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
+#include "engine/train/room/company.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
 #include "engine/train/job/task.h"
@@ -142,7 +143,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     if (offloads(room))
         ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(room->planned.peak_pinned, allocated),
                 ft_offload_text(ft_offloads_optimizer(room->config, room->device), ft_offloads_inputs(room->config, room->device)));
-    ft_info("           %s for the whole process", ft_bytes_text(room->host.peak, allocated));
+    ft_info("           %s for %s", ft_bytes_text(room->host.peak, allocated), room->trunk != NULL ? "its part of the process" : "the whole process");
     if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
     ft_stage_begin(room);
     return FT_OK;
@@ -169,6 +170,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     FT_TRY(ft_room_open(&t->job, config, room));
     FT_TRY(read_job(t, config));
     FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
+    FT_TRY(ft_company_join(room));
     FT_TRY(ft_room_plan_steps(room));
     if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory));
     bool reserved; // before anything is taken

@@ -2,6 +2,7 @@
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
 #include "engine/train/repeat/repeat.h"
+#include "engine/train/room/company.h"
 #include "engine/train/room/admission.h"
 #include "engine/train/room/observer.h"
 #include "hpo/commands/commands.h"
@@ -10,6 +11,7 @@
 
 #include "base/files.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,7 +69,7 @@ static void measure(const ft_config *config, const ft_memory_refusal *refusal, f
     ft_error_restore(&error);
 }
 
-static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
+static ft_status run_trial(ft_worker *worker, ft_worker_job *job) {
     char name[48];
     ft_arena arena = {0};
     ft_config config = {0};
@@ -98,14 +100,46 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     return status;
 }
 
+// context: the pack that the trial is in; NULL: it has the process for itself.
+static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
+    ft_pack_member *member = NULL;
+    if (context != NULL) FT_TRY(ft_pack_join(context, &member));
+    const ft_status status = run_trial(worker, job);
+    if (member != NULL) ft_pack_leave(member);
+    return status;
+}
+
+enum { MOST_SOCKETS = 256 };
+
+// "5" or "5,7,9": how many; 0: it is no such list.
+static int read_sockets(const char *text, int sockets[MOST_SOCKETS]) {
+    for (int count = 0; count < MOST_SOCKETS; text++) {
+        char *end;
+        const long socket = strtol(text, &end, 10);
+        if (end == text || socket < 3 || socket > INT_MAX || (*end != '\0' && *end != ',')) return 0;
+        sockets[count++] = (int)socket;
+        text = end;
+        if (*end == '\0') return count;
+    }
+    return 0;
+}
+
+static ft_status serve_pack(int count, const int *sockets, const char *study) {
+    ft_pack *pack;
+    FT_TRY(ft_pack_create(&pack));
+    const ft_status status = ft_worker_serve_pack(count, sockets, study, train, pack);
+    ft_pack_destroy(pack);
+    return status;
+}
+
 ft_status ft_command_worker(const ft_section *const *sections, int argc, char **argv) {
-    char *end = NULL;
-    long socket = argc == 2 ? strtol(argv[0], &end, 10) : -1;
-    if (socket < 3 || *end != '\0') {
+    int sockets[MOST_SOCKETS];
+    const int count = argc == 2 ? read_sockets(argv[0], sockets) : 0;
+    if (count == 0) {
         ft_fail(FT_INVALID, "worker", "is started by `ftengine tune`, with a socket and the study's directory");
         ft_hint("ftengine tune --parallel K runs K of them");
         return FT_INVALID;
     }
     ft_worker_show_crashes();
-    return ft_worker_serve((int)socket, argv[1], train, NULL);
+    return count > 1 ? serve_pack(count, sockets, argv[1]) : ft_worker_serve(sockets[0], argv[1], train, NULL);
 }

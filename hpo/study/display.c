@@ -89,7 +89,11 @@ void ft_display_start(const ft_tuning *t) {
     ft_info("study      %s in %s", t->place.name, t->place.directory);
     ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->options->sampler,
             t->options->pruner);
-    if (t->slot_count > 1) ft_info("workers    %d, each with %s", t->slot_count, threads_text(t, threads));
+    const int pack = (int)t->options->pack, workers = (t->slot_count + pack - 1) / pack;
+    if (pack > 1)
+        ft_info("workers    %d worker%s, %s%d trials at a time%s%s", workers, workers == 1 ? "" : "s", workers == 1 ? "" : "each of ",
+                t->slot_count < pack ? t->slot_count : pack, workers == 1 ? "" : " with ", workers == 1 ? "" : threads_text(t, threads));
+    else if (t->slot_count > 1) ft_info("workers    %d, each with %s", t->slot_count, threads_text(t, threads));
     if (c.finished > 0)
         ft_info("so far     %lld trials: %lld complete, %lld pruned, %lld failed", (long long)c.finished,
                 (long long)c.completed, (long long)c.pruned, (long long)c.failed);

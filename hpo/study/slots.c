@@ -56,8 +56,22 @@ static uint64_t oom_kills(void) {
     return kills;
 }
 
+// The slots of one worker process stand side by side.
+static int pack_of(const ft_tuning *t) { return (int)t->options->pack; }
+
+// With all that share it: their sockets are made with the process.
+static ft_status start_worker(ft_tuning *t, ft_slot *slot) {
+    ft_worker_process *processes[FT_TURNS_LIMIT];
+    const int first = (int)(slot - t->slots) / pack_of(t) * pack_of(t);
+    int count = 0;
+    for (int i = first; i < t->slot_count && count < pack_of(t); i++) processes[count++] = &t->slots[i].worker;
+    return ft_worker_process_start_pack(t->directory, t->threads, count, processes);
+}
+
+static bool shares_worker(const ft_slot *a, const ft_slot *b) { return a != b && a->worker.pid > 0 && a->worker.pid == b->worker.pid; }
+
 ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
-    if (slot->worker.pid == 0) FT_TRY(ft_worker_process_start(t->directory, t->threads, &slot->worker));
+    if (slot->worker.pid == 0) FT_TRY(start_worker(t, slot));
     slot->state = FT_SLOT_PLANNING;
     slot->sign = slot->read = ft_now();
     slot->killed = oom_kills();
@@ -70,10 +84,11 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
                                    .taken = ft_tuning_keeps_few(t),
                                    .beside = t->coordinator};
     if (ft_worker_process_run(&slot->worker, &order) == FT_OK) return FT_OK;
+    if (slot->worker.shared) return ft_error_clear(), FT_OK; // its end is noticed, by all
     // It had died without a trial, which is no fault of this one; one that lives and hears nothing would never go.
     ft_worker_process_close(&slot->worker, 0);
     ft_error_clear();
-    FT_TRY(ft_worker_process_start(t->directory, t->threads, &slot->worker));
+    FT_TRY(start_worker(t, slot));
     return ft_worker_process_run(&slot->worker, &order);
 }
 
@@ -106,21 +121,25 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 
 // ---- open and close -------------------------------------------------------------------------------------------------
 
-int ft_slots_asked(const ft_tuning *t) {
+static int workers_asked(const ft_tuning *t) {
     const int own = (int)t->config->device.threads, suits = ft_cpu_threads() / (own > 0 ? own : 1);
     if (t->options->parallel != FT_AUTO) return (int)t->options->parallel;
     return suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
+}
+
+int ft_slots_asked(const ft_tuning *t) {
+    return workers_asked(t) * pack_of(t) < FT_TURNS_LIMIT ? workers_asked(t) * pack_of(t) : FT_TURNS_LIMIT;
 }
 
 static void share_cores(ft_tuning *t) {
     int cores = ft_cpu_threads(), own = (int)t->config->device.threads;
     t->slot_count = ft_slots_asked(t);
     if (t->crew > 0 && t->crew < t->slot_count) t->slot_count = t->crew; // there is memory for
-    if (t->slot_count == 1) return;
-    if (own > 0 && own * t->slot_count > cores)
-        ft_warn("%d trials with device.threads = %d each are more than the %d cores there are", t->slot_count, own,
-                cores);
-    if (own <= 0) t->threads = cores / t->slot_count > 1 ? cores / t->slot_count : 1;
+    const int workers = (t->slot_count + pack_of(t) - 1) / pack_of(t);
+    if (workers == 1) return;
+    if (own > 0 && own * workers > cores)
+        ft_warn("%d workers with device.threads = %d each are more than the %d cores there are", workers, own, cores);
+    if (own <= 0) t->threads = cores / workers > 1 ? cores / workers : 1;
 }
 
 ft_status ft_slots_open(ft_tuning *t) {
@@ -133,9 +152,26 @@ ft_status ft_slots_open(ft_tuning *t) {
 }
 
 // A worker without a trial goes; what it says by its end is a fault of the program.
-static void dismiss(ft_slot *slot) {
+static void dismiss(ft_tuning *t, ft_slot *slot) {
+    for (int i = 0; i < t->slot_count; i++) {
+        if (!shares_worker(&t->slots[i], slot)) continue;
+        ft_channel_close(&slot->worker.channel); // others are in it
+        slot->worker.pid = 0;
+        return;
+    }
     int code = ft_worker_process_close(&slot->worker, 5);
     if (code != 0) ft_warn("a worker ended with %s %d", code < 0 ? "signal" : "exit code", abs(code));
+}
+
+// Its exit code, which all that share it get to know.
+static int collect(ft_tuning *t, ft_slot *slot) {
+    const pid_t pid = slot->worker.pid;
+    const int code = ft_worker_process_collect(&slot->worker);
+    for (int i = 0; i < t->slot_count; i++) {
+        ft_worker_process *other = &t->slots[i].worker;
+        if (pid > 0 && other->pid == pid) other->collected = true, other->code = code;
+    }
+    return code;
 }
 
 void ft_slots_close(ft_tuning *t) {
@@ -143,9 +179,9 @@ void ft_slots_close(ft_tuning *t) {
         ft_slot *slot = &t->slots[i];
         if (slot->number >= 0) ft_worker_process_kill(&slot->worker);
         if (slot->number >= 0)
-            ft_worker_process_collect(&slot->worker);
+            collect(t, slot);
         else
-            dismiss(slot);
+            dismiss(t, slot);
         ft_slots_end(t, slot);
     }
     free(t->slots);
@@ -205,6 +241,8 @@ static size_t bytes_of(const json_t *message, const char *key) {
 
 static void note(ft_tuning *t, ft_slot *slot, const char *is, const json_t *message) {
     slot->sign = ft_now();
+    for (int i = 0; i < t->slot_count; i++) // one of a pack computes at a time
+        if (shares_worker(&t->slots[i], slot)) t->slots[i].sign = slot->sign;
     if (strcmp(is, "planned") == 0 || strcmp(is, "full") == 0) {
         slot->state = FT_SLOT_WAITING;
         if (strcmp(is, "full") == 0) return;
@@ -266,13 +304,30 @@ static ft_status take_message(ft_tuning *t, ft_slot *slot, const json_t *message
                         .disk_full = json_is_true(json_object_get(message, "disk_full"))};
     const bool foreseen = end.code == FT_NO_MEMORY && slot->state != FT_SLOT_TRAINING && ft_tuning_foreseen(&end);
     const int64_t most = t->options->worker_trials;
-    if (!stays(end.code, foreseen) || (most > 0 && slot->worker.trials >= most)) dismiss(slot);
+    if (!slot->worker.shared && (!stays(end.code, foreseen) || (most > 0 && slot->worker.trials >= most))) dismiss(t, slot);
     return tell_end(t, slot, &end, ended);
 }
 
-static ft_status take_death(ft_tuning *t, ft_slot *slot, const char *hung, ft_slot_ended ended) {
+static ft_status take_messages(ft_tuning *t, ft_slot *slot, ft_slot_ended ended);
+
+// A process is gone: those that share it have their last messages heard, and are without it before another one starts.
+static ft_status take_others(ft_tuning *t, pid_t pid, ft_slot_ended ended) {
+    ft_status first = FT_OK;
+    ft_error error;
+    for (int i = 0; i < t->slot_count; i++) {
+        if (t->slots[i].worker.pid != pid) continue;
+        const ft_status status = take_messages(t, &t->slots[i], ended);
+        if (status == FT_OK || first != FT_OK) continue;
+        first = status;
+        ft_error_save(&error);
+    }
+    if (first != FT_OK) ft_error_restore(&error);
+    return first;
+}
+
+static ft_status take_one_death(ft_tuning *t, ft_slot *slot, const char *hung, ft_slot_ended ended) {
     char error[160];
-    int code = ft_worker_process_collect(&slot->worker);
+    int code = collect(t, slot);
     if (slot->number < 0) return FT_OK; // an idle one: the next trial starts another
     bool memory = code == -9 && hung == NULL && oom_kills() > slot->killed;
     if (hung != NULL)
@@ -284,6 +339,17 @@ static ft_status take_death(ft_tuning *t, ft_slot *slot, const char *hung, ft_sl
         snprintf(error, sizeof error, "the worker ended with exit code %d", code);
     ft_trial_end end = {.code = code, .gone = true, .error = error};
     return tell_end(t, slot, &end, ended);
+}
+
+static ft_status take_death(ft_tuning *t, ft_slot *slot, const char *hung, ft_slot_ended ended) {
+    const pid_t pid = slot->worker.pid;
+    ft_error error;
+    ft_status status = take_one_death(t, slot, hung, ended);
+    if (pid <= 0) return status;
+    ft_error_save(&error);
+    const ft_status others = take_others(t, pid, ended);
+    if (status != FT_OK) ft_error_restore(&error);
+    return status != FT_OK ? status : others;
 }
 
 // Reading and tokenising large data tells nothing, but it computes.

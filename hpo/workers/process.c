@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 // In the child: only calls that are safe between fork and exec.
-static void become_worker(char *const *arguments, char *const *environment, int socket, int null, pid_t parent) {
+static void become_worker(char *const *arguments, char *const *environment, int count, const int *sockets, int null, pid_t parent) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(SIGINT, &standard, NULL);
     sigaction(SIGTERM, &standard, NULL);
@@ -25,7 +25,7 @@ static void become_worker(char *const *arguments, char *const *environment, int 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127); // it died before the line above
     if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) _exit(127); // results are the parent's
-    fcntl(socket, F_SETFD, 0);
+    for (int i = 0; i < count; i++) fcntl(sockets[i], F_SETFD, 0);
     execve("/proc/self/exe", arguments, environment);
     _exit(127);
 }
@@ -45,35 +45,60 @@ static char **environment_with(int threads, char setting[32]) {
     return list;
 }
 
-static ft_status launch(const char *study, int ends[2], char **environment, ft_worker_process *p) {
-    char number[16];
+// sockets: the worker's ends.
+static ft_status launch(const char *study, int count, const int *sockets, char **environment, pid_t *child) {
+    char *numbers = ft_calloc((size_t)count, 12, "the arguments of a worker");
     char name[] = "ftengine", worker[] = "worker";
-    char *const arguments[] = {name, worker, number, (char *)study, NULL};
-    snprintf(number, sizeof number, "%d", ends[1]);
+    char *const arguments[] = {name, worker, numbers, (char *)study, NULL};
+    if (numbers == NULL) return FT_NO_MEMORY;
+    for (int i = 0, at = 0; i < count; i++) at += snprintf(numbers + at, 12, "%s%d", i > 0 ? "," : "", sockets[i]);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0) return ft_fail_errno(FT_FAILED, errno, "worker", "cannot start a worker");
+    if (null < 0) {
+        free(numbers);
+        return ft_fail_errno(FT_FAILED, errno, "worker", "cannot start a worker");
+    }
     fflush(NULL); // or what is buffered would be written twice
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become_worker(arguments, environment, ends[1], null, parent);
+    pid_t parent = getpid();
+    *child = fork();
+    if (*child == 0) become_worker(arguments, environment, count, sockets, null, parent);
     int error = errno;
     close(null);
-    if (pid < 0) return ft_fail_errno(FT_FAILED, error, "worker", "cannot start a worker");
-    *p = (ft_worker_process){.pid = pid, .channel = {.socket = ends[0]}};
+    free(numbers);
+    return *child < 0 ? ft_fail_errno(FT_FAILED, error, "worker", "cannot start a worker") : FT_OK;
+}
+
+static ft_status make_sockets(int count, int (*ends)[2]) {
+    for (int i = 0; i < count; i++) {
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends[i]) == 0) continue;
+        const int error = errno;
+        while (--i >= 0) close(ends[i][0]), close(ends[i][1]);
+        return ft_fail_errno(FT_FAILED, error, "worker", "cannot make a socket");
+    }
     return FT_OK;
 }
 
-ft_status ft_worker_process_start(const char *study, int threads, ft_worker_process *p) {
-    int ends[2];
+enum { MOST_SOCKETS = 256 };
+
+ft_status ft_worker_process_start_pack(const char *study, int threads, int count, ft_worker_process *const *processes) {
+    int ends[MOST_SOCKETS][2], theirs[MOST_SOCKETS];
     char setting[32];
-    *p = (ft_worker_process){.channel = {.socket = -1}};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return ft_fail_errno(FT_FAILED, errno, "worker", "cannot make a socket");
+    pid_t child = 0;
+    if (count > MOST_SOCKETS) return ft_fail(FT_FAILED, "worker", "more than %d trials in one process", MOST_SOCKETS);
+    FT_TRY(make_sockets(count, ends));
+    for (int i = 0; i < count; i++) theirs[i] = ends[i][1];
     char **environment = environment_with(threads, setting);
-    ft_status status = environment != NULL ? launch(study, ends, environment, p) : FT_NO_MEMORY;
+    ft_status status = environment != NULL ? launch(study, count, theirs, environment, &child) : FT_NO_MEMORY;
     free(environment);
-    close(ends[1]);
-    if (status != FT_OK) close(ends[0]);
+    for (int i = 0; i < count; i++) {
+        close(theirs[i]);
+        if (status != FT_OK) close(ends[i][0]);
+        *processes[i] = (ft_worker_process){.pid = status == FT_OK ? child : 0, .shared = count > 1, .channel = {.socket = status == FT_OK ? ends[i][0] : -1}};
+    }
     return status;
+}
+
+ft_status ft_worker_process_start(const char *study, int threads, ft_worker_process *p) {
+    return ft_worker_process_start_pack(study, threads, 1, &p);
 }
 
 ft_status ft_worker_process_run(ft_worker_process *p, const ft_worker_order *order) {
@@ -91,7 +116,7 @@ ft_status ft_worker_process_enter(ft_worker_process *p, bool alone) {
 }
 
 void ft_worker_process_kill(ft_worker_process *p) {
-    if (p->pid > 0) kill(p->pid, SIGKILL);
+    if (p->pid > 0 && !p->collected) kill(p->pid, SIGKILL);
 }
 
 void ft_worker_process_stop(ft_worker_process *p, bool keep) {
@@ -103,7 +128,7 @@ void ft_worker_process_stop(ft_worker_process *p, bool keep) {
     p->stopping = true;
     // One that is gone shows that by the end of its channel.
     if (ft_channel_send(&p->channel, json_pack("{s:s, s:b}", "do", "stop", "keep", keep)) != FT_OK) ft_error_clear();
-    kill(p->pid, SIGTERM);
+    if (!p->shared) kill(p->pid, SIGTERM);
 }
 
 static int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
@@ -111,15 +136,17 @@ static int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) 
 int ft_worker_process_collect(ft_worker_process *p) {
     int status = 0;
     if (p->pid <= 0) return 0;
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) {
+    while (!p->collected && waitpid(p->pid, &status, 0) < 0 && errno == EINTR) {
     }
+    p->code = p->collected ? p->code : code_of(status);
     p->pid = 0;
     ft_channel_close(&p->channel);
-    return code_of(status);
+    return p->code;
 }
 
 int ft_worker_process_close(ft_worker_process *p, double patience) {
     ft_channel_close(&p->channel);
+    if (p->collected) p->pid = 0;
     if (p->pid <= 0) return 0;
     for (double end = ft_now() + patience; ft_now() < end; nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL)) {
         int status;

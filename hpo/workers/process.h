@@ -11,6 +11,9 @@
 
 typedef struct ft_worker_process {
     pid_t pid; // 0: not running
+    bool shared;    // with others of a pack, each at the end of a socket of its own
+    bool collected; // of those: its end was, by another
+    int code;       // as it was then
     ft_channel channel;
     int64_t trials; // that it was sent
     bool stopping; // the trial was asked to stop
@@ -19,6 +22,8 @@ typedef struct ft_worker_process {
 // Starts `/proc/self/exe worker SOCKET STUDY`, STUDY being the study's directory. threads > 0: as many computing
 // threads as that, unless a trial says otherwise.
 ft_status ft_worker_process_start(const char *study, int threads, ft_worker_process *process);
+// One process for `count` trials at a time, one at the end of each of these.
+ft_status ft_worker_process_start_pack(const char *study, int threads, int count, ft_worker_process *const *processes);
 typedef struct ft_worker_order {
     int64_t trial;
     const char *directory; // of the trial, in that of the study; it must be there, with its config.ini
@@ -30,7 +35,7 @@ typedef struct ft_worker_order {
 } ft_worker_order;
 ft_status ft_worker_process_run(ft_worker_process *process, const ft_worker_order *order);
 ft_status ft_worker_process_enter(ft_worker_process *process, bool alone);
-// Asks the trial to stop, and to save what it has if `keep`; the second time it is killed.
+// Asks the trial to stop, and to save what it has if `keep`; the second time it is killed, with those that share the process.
 void ft_worker_process_stop(ft_worker_process *process, bool keep);
 void ft_worker_process_kill(ft_worker_process *process); // its end is still to be collected
 // Waits for the end of a process whose channel has ended: its exit code, or minus the signal that killed it.

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "hpo/workers/channel.h"
+#include "hpo/workers/internal.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -12,11 +13,6 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
-
-struct ft_worker {
-    ft_channel channel;
-    const char *study;
-};
 
 // ---- what is told ---------------------------------------------------------------------------------------------------
 
@@ -39,6 +35,7 @@ void ft_worker_entered(ft_worker *w, const ft_worker_place *place) {
 
 // The message is sent before the signal that brings a run here.
 bool ft_worker_keeps(ft_worker *w) {
+    if (w->mail != NULL) return ft_mail_keeps(w->mail);
     json_t *message = NULL;
     bool keeps = true;
     ft_error error;
@@ -61,6 +58,11 @@ ft_status ft_worker_turn(ft_worker *w, size_t bytes, bool full, bool *alone) {
         json_t *message;
         if (ft_stop_signal() != 0)
             return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped while waiting for its turn");
+        if (w->mail != NULL) {
+            if (ft_mail_take_turn(w->mail, 0.1, alone)) return FT_OK;
+            if (ft_mail_stops(w->mail)) return ft_fail(FT_TERMINATED, NULL, "stopped before its first step");
+            continue;
+        }
         FT_TRY(ft_channel_receive(&w->channel, 0.1, &message)); // a signal between the question and the wait ends none
         if (w->channel.ended && message == NULL) return ft_fail(FT_TERMINATED, NULL, "the coordinator is gone");
         const char *what = json_string_value(json_object_get(message, "do"));
@@ -129,19 +131,36 @@ static void forget_peak(void) {
     close(file);
 }
 
+// Of a pack the standard streams are everybody's: the lines of the trial's context go to its log.
+static void write_line(void *owner, const char *text) { dprintf(*(const int *)owner, "%s\n", text); }
+
+static ft_status open_sink(const char *path, int *log) {
+    *log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (*log < 0) return ft_fail_errno(FT_FAILED, errno, path, "cannot write the trial's log");
+    ft_context_now()->sink = (ft_log_sink){write_line, log};
+    return FT_OK;
+}
+
+static void close_sink(int log) {
+    ft_context_now()->sink = (ft_log_sink){NULL, NULL};
+    close(log);
+}
+
 static ft_status run_logged(ft_worker *w, ft_worker_function run, void *context, ft_worker_job *job) {
     ft_arena arena = {0};
     streams saved;
+    int sink;
     const char *log = ft_path_join(&arena, job->directory, "log.txt");
-    ft_status status = log != NULL ? redirect(log, &saved) : FT_NO_MEMORY;
+    ft_status status = log == NULL ? FT_NO_MEMORY : w->mail != NULL ? open_sink(log, &sink) : redirect(log, &saved);
     if (status == FT_OK) {
-        forget_peak();
+        if (w->mail == NULL) forget_peak();
         status = run(context, w, job);
         if (status == FT_INTERRUPTED || status == FT_TERMINATED)
             ft_info("%s", ft_error_message());
         else if (status != FT_OK)
             ft_log_error();
-        restore(&saved);
+        if (w->mail != NULL) close_sink(sink);
+        else restore(&saved);
     }
     ft_arena_free(&arena);
     return status;
@@ -157,7 +176,7 @@ static void tell_end(ft_worker *w, const ft_worker_job *job, ft_status status) {
                       (json_int_t)job->limit, "peak", (json_int_t)job->peak));
 }
 
-static void run_trial(ft_worker *w, ft_worker_function run, void *context, const json_t *message) {
+void ft_worker_run_trial(ft_worker *w, ft_worker_function run, void *context, const json_t *message) {
     ft_arena arena = {0};
     const char *directory = json_string_value(json_object_get(message, "directory"));
     ft_worker_job job = {.trial = json_integer_value(json_object_get(message, "trial")),
@@ -180,7 +199,7 @@ ft_status ft_worker_serve(int socket, const char *study, ft_worker_function run,
         json_t *message;
         status = ft_channel_receive(&w.channel, -1, &message);
         const char *what = json_string_value(json_object_get(message, "do"));
-        if (status == FT_OK && what != NULL && strcmp(what, "run") == 0) run_trial(&w, run, context, message);
+        if (status == FT_OK && what != NULL && strcmp(what, "run") == 0) ft_worker_run_trial(&w, run, context, message);
         json_decref(message);
     }
     ft_channel_close(&w.channel);

@@ -1,6 +1,7 @@
 // worker.h - a worker of a study: a process that runs trial after trial for a coordinator (process.h), so that
 // what a process needs to begin - a device's context, the program itself - is paid once, and what goes wrong in it
-// costs one trial. The process is `ftengine worker SOCKET STUDY`, which only a coordinator starts.
+// costs one trial. The process is `ftengine worker SOCKET STUDY`, which only a coordinator starts; with several sockets, SOCKET,SOCKET,...,
+// it runs a trial at the end of each at the same time (a pack), and its end is that of them all.
 //
 // The messages (channel.h). To the worker:
 //     {"do": "run", "trial": 5, "directory": "trials/00005", "taken": true, ...}   trains DIRECTORY/config.ini there,
@@ -46,6 +47,10 @@ typedef ft_status (*ft_worker_function)(void *context, ft_worker *worker, ft_wor
 
 // Until the other end of the socket is closed, which is FT_OK. study: its directory.
 ft_status ft_worker_serve(int socket, const char *study, ft_worker_function run, void *context);
+
+// The same for several trials at a time, a thread and a context each (base/context.h), one at the end of each socket; until all are closed.
+// A stop comes as a message alone; a signal to the process is one for all.
+ft_status ft_worker_serve_pack(int count, const int *sockets, const char *study, ft_worker_function run, void *context);
 
 // For the function: what a run's observer is told (engine/train/room/observer.h).
 void ft_worker_alive(ft_worker *worker, int64_t step, int64_t steps, size_t bytes, bool logged);

@@ -25,7 +25,7 @@ enum {
 
 // One product in the micro-kernels' terms: C[m,n] = A[m,k] B[k,n].
 typedef struct ft_gemm_view {
-    int64_t m, n, k;
+    int64_t m, n, k; // m: of further rows too (ft_gemm_args.more), which are no part of a, c and `swapped`
     const float *a, *b;
     float *c;
     int64_t lda, ldb, ldc;

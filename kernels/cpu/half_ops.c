@@ -242,6 +242,14 @@ static void advance_terms(ft_gemm_args *args, block b) {
 size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return copies_of(args, gemm_views(args)); }
 static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
     if (!ft_is_half(args->a.dtype)) return fp32_ops(device)->gemm(device, args);
+    FT_TRY(ft_gemm_check(&device->target, args));
+    if (args->more_count > 0) { // each by itself
+        for (int i = -1; i < args->more_count; i++) {
+            const ft_gemm_args one = ft_gemm_part(args, i);
+            FT_TRY(run_gemm(device, &one));
+        }
+        return FT_OK;
+    }
     RUN_WIDENED(gemm, gemm_views(args), args->trans_a && args->trans_b ? 0 : args->a.rows, advance_terms, false);
 }
 

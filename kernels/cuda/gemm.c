@@ -209,7 +209,17 @@ ft_status ft_cuda_gemm_queue(ft_device *device, ft_lt_handle handle, const ft_ge
                  ft_cuda_of(device)->stream);
 }
 
+// Rows that lie elsewhere are products of their own, in the bits that they have alone.
+static ft_status each_part(ft_device *device, const ft_gemm_args *g) {
+    for (int i = -1; i < g->more_count; i++) {
+        const ft_gemm_args one = ft_gemm_part(g, i);
+        FT_TRY(ft_cuda_gemm(device, &one));
+    }
+    return FT_OK;
+}
+
 ft_status ft_cuda_gemm(ft_device *device, const ft_gemm_args *g) {
+    if (g->more_count > 0) return each_part(device, g);
     ft_cuda *cuda = ft_cuda_of(device);
     ft_cuda_gemms *gemms = cuda->kernels->gemms;
     gemm_plan *p;

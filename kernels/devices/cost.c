@@ -9,7 +9,14 @@ ft_cost ft_gemm_cost(const ft_gemm_args *a) {
     double c = a->accumulate ? both_ways(a->c) : bytes(a->c);
     // A gradient of weights has its rows in k: the kernel is as busy with them.
     double rows = a->trans_a ? k : (double)a->c.rows;
-    return (ft_cost){2 * k * elements(a->c), bytes(a->a) + bytes(a->b) + c, rows};
+    ft_cost cost = {2 * k * elements(a->c), bytes(a->a) + bytes(a->b) + c, rows};
+    for (int i = 0; i < a->more_count; i++) {
+        const ft_tensor more = a->more[i].c;
+        cost.flops += 2 * k * elements(more);
+        cost.bytes += bytes(a->more[i].a) + (a->accumulate ? both_ways(more) : bytes(more));
+        cost.rows += (double)more.rows;
+    }
+    return cost;
 }
 
 ft_cost ft_column_sum_cost(const ft_column_sum_args *a) { return (ft_cost){elements(a->x), bytes(a->x) + both_ways(a->out), 0}; }

@@ -1,9 +1,22 @@
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/half_ops.h"
+#include "kernels/half.h"
 #include "kernels/ops/geometry.h"
+
+// In 16 bits each by itself, one after the other.
+static size_t largest_part(const ft_target *target, const ft_gemm_args *args) {
+    size_t most = 0;
+    for (int i = -1; i < args->more_count; i++) {
+        const ft_gemm_args one = ft_gemm_part(args, i);
+        const size_t bytes = ft_gemm_workspace(target, &one);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
 
 size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args) {
     if (target->backend == FT_BACKEND_CUDA) return FT_CUDA_GEMM_WORKSPACE;
+    if (args->more_count > 0 && ft_is_half(args->a.dtype)) return largest_part(target, args);
     ft_gemm_view view = ft_gemm_view_of(args);
     size_t b_floats, a_floats;
     ft_gemm_scratch(&view, &b_floats, &a_floats);

@@ -34,6 +34,11 @@ ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
                        (long long)args->bias.cols, ft_dtype_name(c->dtype), (long long)n);
     if (args->scale != 0 && (args->accumulate || args->bias.data || args->trans_a))
         return ft_fail(FT_FAILED, "gemm", "a scale is for C = A B alone");
+    FT_REQUIRE("gemm", args->more_count == 0 || (!args->trans_a && args->scale == 0));
+    for (int i = 0; i < args->more_count; i++) {
+        const ft_tensor *x = &args->more[i].a, *y = &args->more[i].c;
+        FT_REQUIRE("gemm", x->rows == y->rows && x->cols == k && y->cols == n && x->dtype == a->dtype && y->dtype == c->dtype);
+    }
     FT_REQUIRE_WORKSPACE(gemm, target, args);
 }
 

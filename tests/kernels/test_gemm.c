@@ -261,6 +261,43 @@ static void splitting_rows_or_columns_changes_no_bit(void **unused) {
 }
 
 // Gradients over micro-batches: dW += over 1000 tokens at once, or in chunks of any size.
+// Rows that lie elsewhere, of several lengths and strides, some none: each has the bits that it has alone. Wrong are a block that goes on
+// behind the end of its part, the first part's strides for another's, and a bias or C of another part.
+static void rows_that_lie_elsewhere_have_the_bits_that_they_have_alone(void **unused) {
+    static const int parts[][4] = {{230, 1, 64, 7}, {3, 0, 170, 96}, {100, 97, 1, 0}, {1, 1, 1, 1}};
+    for (size_t s = 0; s < sizeof parts / sizeof *parts; s++)
+        for (int layout = 0; layout < 4; layout++) {
+            problem p[4];
+            framed alone[4], c[4];
+            ft_gemm_rows more[3];
+            for (int i = 0; i < 4; i++) {
+                p[i] = make(parts[s][i], 170, 410, false, layout & 1, layout & 2, !(layout & 2), i);
+                p[i].g.b = p[0].g.b, p[i].g.bias = p[0].g.bias;
+                alone[i] = outcome(best, &p[i]);
+            }
+            for (int isa = 0; isa < ISAS; isa++)
+                for (int threads = 1; threads <= MAX_THREADS; threads += 2) {
+                    if (!devices[isa][threads] || (FT_SANITIZED && threads == 1)) continue;
+                    for (int i = 0; i < 4; i++) {
+                        c[i] = copy_of(&p[i].c);
+                        if (i > 0) more[i - 1] = (ft_gemm_rows){p[i].g.a, c[i].t};
+                    }
+                    ft_gemm_args g = p[0].g;
+                    g.c = c[0].t, g.more = more, g.more_count = 3;
+                    run(devices[isa][threads], g);
+                    for (int i = 0; i < 4; i++) {
+                        assert_same_bits(&alone[i], &c[i], devices[isa][threads]->description);
+                        assert_frame_untouched(&c[i]);
+                        free(c[i].memory);
+                    }
+                }
+            for (int i = 0; i < 4; i++) {
+                free(alone[i].memory);
+                discard(&p[i]);
+            }
+        }
+}
+
 static void splitting_k_over_accumulating_calls_changes_no_bit(void **unused) {
     for (int layout = 0; layout < 4; layout++) {
         problem p = make(100, 70, 1000, layout & 1, layout & 2, true, false, 2);
@@ -424,6 +461,7 @@ int main(void) {
         cmocka_unit_test(a_scale_is_of_the_sum),
         cmocka_unit_test(large_products_agree_between_instruction_sets_and_thread_counts),
         cmocka_unit_test(splitting_rows_or_columns_changes_no_bit),
+        cmocka_unit_test(rows_that_lie_elsewhere_have_the_bits_that_they_have_alone),
         cmocka_unit_test(splitting_k_over_accumulating_calls_changes_no_bit),
         cmocka_unit_test(nan_and_infinity_stay_in_their_row_and_column),
         cmocka_unit_test(without_k_the_result_is_the_bias_or_unchanged),

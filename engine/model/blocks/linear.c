@@ -3,6 +3,7 @@
 #include "engine/model/blocks/adapter.h"
 #include "engine/model/blocks/dora.h"
 #include "engine/model/blocks/run_op.h"
+#include "engine/model/state/pack.h"
 
 // Outputs of all parts in front of part n.
 static int64_t outputs_before(const ft_linear *l, int n) { return n == 0 ? 0 : l->lead + (n - 1) * l->width; }
@@ -109,10 +110,38 @@ static ft_status multiply(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 
+// A product of a weight that other runs have too (pack.h): its scratch is as large as their rows may want it.
+static ft_status multiply_together(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
+    const ft_model *m = pass->model;
+    const ft_target *target = &m->device->target;
+    ft_gemm_args largest = args, all;
+    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
+    all = largest;
+    all.a.rows = all.c.rows = FT_GEMM_MANY_ROWS;
+    all.more = &(ft_gemm_rows){all.a, all.c};
+    all.more_count = 1;
+    const size_t alone = ft_gemm_workspace(target, &largest), together = ft_gemm_workspace(target, &all);
+    const size_t bytes = alone > together ? alone : together;
+    void *scratch = NULL;
+    if (bytes > 0) FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_WORKSPACE, "gemm scratch", &scratch));
+    args.workspace = (ft_workspace){scratch, bytes};
+    const ft_status status = ft_pack_multiply(m->member, m->device, &args);
+    ft_memory_free(m->memory, scratch);
+    return status;
+}
+
+// Of the frozen weight `l` has. In 16 bits the CPU has nothing of it.
+static ft_status multiply_frozen(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_gemm_args args) {
+    const ft_parameters *p = &pass->model->parameters;
+    const ft_parameter *w = &p->list[index_of(l, l->weight)];
+    const bool together = p->trunk != NULL && pass->step != NULL && kind != FT_ROWS_RELATIVE && !w->trainable && !w->kept;
+    return together ? multiply_together(pass, kind, args) : multiply(pass, kind, args);
+}
+
 static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
     factor w;
     ft_status status = open_factor(pass, l, &w);
-    if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = x, .b = w.rows, .c = y, .trans_b = true, .bias = bias});
+    if (status == FT_OK) status = multiply_frozen(pass, kind, l, (ft_gemm_args){.a = x, .b = w.rows, .c = y, .trans_b = true, .bias = bias});
     if (status == FT_OK && ft_dora_on(l)) status = ft_dora_forward(pass, kind, l, w.rows, x, bias, y);
     close_factor(pass, &w);
     return status;
@@ -135,7 +164,7 @@ static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft
     factor w;
     ft_status status = open_factor(pass, l, &w);
     if (status == FT_OK && ft_dora_on(l)) status = ft_dora_input_gradient(pass, kind, l, w.rows, dy, accumulate, dx);
-    else if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = dy, .b = w.rows, .c = dx, .accumulate = accumulate});
+    else if (status == FT_OK) status = multiply_frozen(pass, kind, l, (ft_gemm_args){.a = dy, .b = w.rows, .c = dx, .accumulate = accumulate});
     close_factor(pass, &w);
     return status;
 }

@@ -117,6 +117,7 @@ typedef struct ft_model {
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;
     // training
+    struct ft_pack_member *member; // of runs that share products of frozen weights (pack.h); NULL: it is in none
     float embedding_dropout, hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
     float attention_output_dropout, feed_forward_dropout, gate_dropout, pooler_dropout; // the last one in front of the pooler
     double layer_lr_decay;       // the learning rate of a layer beside that of the one above it

@@ -1,5 +1,7 @@
 #include "engine/model/state/parameters.h"
 
+#include "engine/model/state/trunk.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -195,6 +197,25 @@ static ft_status allocate_block(ft_parameters *p, int first, int end, const char
     return device->functions->fill(device, *block, 0, bytes);
 }
 
+static bool is_wide(const ft_parameters *p, const ft_parameter *q) { return q->wide && p->wide_store >= 0; }
+
+bool ft_parameter_is_lent(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    return p->trunk != NULL && p->trunk->filled && !q->trainable && !is_wide(p, q);
+}
+
+// Frozen stores stand in the trunk; wide weights, which may be trained, in a block of the model's own.
+static ft_status borrow(ft_parameters *p) {
+    const int end = p->wide_store >= 0 ? p->wide_store : p->store_count;
+    size_t bytes = 0;
+    void *block;
+    for (int i = FROZEN; i < end; i++) bytes += ft_store_weight_bytes(&p->stores[i]);
+    FT_TRY(ft_trunk_lend(p->trunk, p->memory, bytes, &block));
+    char *at = block;
+    for (int i = FROZEN; i < end; at += ft_store_weight_bytes(&p->stores[i++])) p->stores[i].weights = at;
+    return end < p->store_count ? allocate_block(p, end, p->store_count, "weights of norms", &p->block) : FT_OK;
+}
+
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     p->memory = memory;
     FT_TRY(make_stores(p));
@@ -206,6 +227,7 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     }
     const bool beside = p->stores[TRAINED].category == FT_MEM_ADAPTERS;
     if (beside) FT_TRY(allocate_block(p, TRAINED, TRAINED + 1, "adapters and head", &p->beside));
+    if (p->trunk != NULL) return beside ? borrow(p) : ft_fail(FT_FAILED, "trunk", "what is trained does not stand beside what is frozen");
     return allocate_block(p, beside ? TRAINED + 1 : TRAINED, p->store_count, "weights", &p->block);
 }
 
@@ -213,8 +235,6 @@ ft_status ft_parameters_allocate_master(ft_parameters *p) {
     for (int i = 0; i < p->store_count; i++) FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_EXACT));
     return FT_OK;
 }
-
-static bool is_wide(const ft_parameters *p, const ft_parameter *q) { return q->wide && p->wide_store >= 0; }
 
 static float *wide_of(const ft_parameters *p, const ft_parameter *q) {
     return is_wide(p, q) ? (float *)p->stores[p->wide_store].weights + q->wide_offset : NULL;

@@ -63,6 +63,7 @@ typedef struct ft_parameters {
     int kept_store;           // -1: nothing is kept in another form than ops read
     int wide_store;           // -1: there is none, wide or not makes no difference
     void *block;              // device: the weights of all stores, back to back
+    struct ft_trunk *trunk;   // whose the frozen numbers are (trunk.h), before they are allocated; NULL: the model's own
     void *beside;             // where there are adapters, those of what is trained, which is a block of its own then
     int64_t trainable;        // elements of all trained stores, padding included: of the gradients
     int64_t real_total, real_trainable; // parameters, without padding
@@ -104,7 +105,7 @@ void ft_parameters_share_block(ft_parameters *p, int index, int point);
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);
 // Those that `storage` is about.
 int ft_parameters_frozen_factors(const ft_parameters *p);
-// Weights only (inference). After it views may be taken.
+// Weights only (inference). After it views may be taken. With a trunk, which is lent to models with adapters alone: FT_FAILED else.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.
 ft_status ft_parameters_allocate_master(ft_parameters *p);
@@ -115,6 +116,8 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
 size_t ft_parameters_weight_bytes(const ft_parameters *p); // of all stores
 bool ft_parameters_state_on_host(const ft_parameters *p);  // of any store
 void ft_parameters_free(ft_parameters *p); // {0} is fine
+// Is it one of a trunk's, whose numbers are there already?
+bool ft_parameter_is_lent(const ft_parameters *p, int index);
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
 // The shape that a file gives the parameter; returns the rank.

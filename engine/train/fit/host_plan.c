@@ -49,7 +49,7 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
         out->mapped += (size_t)room->model.parameters.real_total * sizeof(float) + MODEL_HEADER;
     out->mapped += features.all - features.held;
     size_t *part = out->part;
-    part[FT_PART_PROGRAM] = held->start;
+    part[FT_PART_PROGRAM] = room->trunk != NULL ? 0 : held->start; // the trunk has it, and others
     part[FT_PART_TOKENIZER] = less(held->tokenizer, held->start);
     part[FT_PART_DATA] = less(less(held->data, held->tokenizer), texts) + features.held;
     part[FT_PART_BOOKKEEPING] = less(here, held->data) + (room->config->memory.timeline ? ft_memory_trace_bytes() : 0);

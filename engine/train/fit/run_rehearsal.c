@@ -64,6 +64,7 @@ ft_status ft_rehearse_again(const ft_room *room, const ft_config *config, size_t
     ft_step_init(&r->step, &r->room, config);
     FT_TRY(ft_plan_open(room->device->name, room->device->target, SIZE_MAX / 4, &device));
     FT_TRY(ft_room_open_plan(room->job, config, device, limit, &r->room));
+    r->room.trunk = room->trunk;
     if (config != room->config) {
         FT_TRY(ft_room_plan_steps(&r->room));
     } else {

@@ -2,6 +2,7 @@
 #include "engine/train/room/room.h"
 
 #include "base/log.h"
+#include "engine/train/room/company.h"
 #include "engine/train/room/device_choice.h"
 #include "engine/train/room/device_graphs.h"
 #include "engine/train/room/limit.h"
@@ -54,7 +55,7 @@ ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room
     char why[FT_DEVICE_WHY], name[24];
     *room = (ft_room){.job = job, .config = config};
     FT_TRY(ft_choose_device(config, name));
-    FT_TRY(ft_device_open(name, (int)config->device.threads, config->device.isa, &room->device, why));
+    FT_TRY(ft_company_device(config, name, room, why));
     if (why[0] != '\0') tell_cpu(why, room->idle_gpu);
     FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning));
     FT_TRY(ft_room_check(config, room->device));
@@ -81,7 +82,8 @@ ft_status ft_room_close(ft_room *room) {
     ft_status status = ft_memory_destroy(room->memory);
     ft_ledger_close(room->host_reservation);
     ft_ledger_close(room->reservation); // what was reserved is given back by now; it asks the device, which is open still
-    ft_device_close(room->device);
+    ft_company_leave(room);
+    if (!room->shares_device) ft_device_close(room->device);
     ft_arena_free(&room->arena);
     memset(room, 0, sizeof *room);
     return status;

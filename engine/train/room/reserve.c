@@ -2,7 +2,9 @@
 // reserved before the first of them is taken.
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/model/state/pack.h"
 #include "engine/train/room/admission.h"
+#include "engine/train/room/company.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/room.h"
 #include "kernels/devices/devices.h"
@@ -26,6 +28,24 @@ static ft_status refused(ft_room *room, const ft_candidate *where, size_t bytes,
     return status;
 }
 
+// The frozen model's, where the run is the first of those that share it; else nothing. It outlives the run.
+static ft_status enter_trunk(ft_room *room, const ft_candidate *where, const ft_admission_request *like) {
+    ft_admission_request request = *like;
+    ft_ledger *reservation = NULL;
+    int chosen;
+    request.bytes = ft_company_owes(room);
+    if (request.bytes == 0) return FT_OK;
+    FT_TRY(refused(room, where, request.bytes, ft_admission_enter(1, where, &request, &reservation, &chosen)));
+    ft_company_reserved(room, reservation);
+    return FT_OK;
+}
+
+static ft_status leave(ft_room *room, ft_status status) {
+    ft_ledger_close(room->reservation);
+    room->reservation = NULL;
+    return status;
+}
+
 // In both ledgers, or in none. All runs go to the host last, so that no two wait for each other.
 static ft_status enter(ft_room *room, const ft_candidate *where, const ft_admission_request *request, bool wait) {
     ft_candidate host;
@@ -33,16 +53,15 @@ static ft_status enter(ft_room *room, const ft_candidate *where, const ft_admiss
     ft_admission_request now = *request;
     now.wait = wait;
     FT_TRY(refused(room, where, now.bytes, ft_admission_enter(1, where, &now, &room->reservation, &chosen)));
+    ft_status status = enter_trunk(room, where, &now);
+    if (status != FT_OK) return leave(room, status);
     const ft_admission_request process = request_of_host(room, wait);
     if (process.bytes == 0) return FT_OK;
-    ft_status status = ft_candidate_cpu(&host);
+    status = ft_candidate_cpu(&host);
     if (status == FT_OK)
         status =
             refused(room, &host, process.bytes, ft_admission_enter(1, &host, &process, &room->host_reservation, &chosen));
-    if (status == FT_OK) return FT_OK;
-    ft_ledger_close(room->reservation);
-    room->reservation = NULL;
-    return status;
+    return status == FT_OK ? FT_OK : leave(room, status);
 }
 
 // Nobody else of the study is on the device; but of a coordinator that was killed just now the workers have what they
@@ -59,8 +78,11 @@ static ft_status enter_alone(ft_room *room, const ft_candidate *where, const ft_
 static ft_status enter_in_turn(const ft_run_observer *observer, ft_room *room, const ft_candidate *where,
                                const ft_admission_request *request) {
     for (bool full = false, alone;; full = true) {
-        FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
-        ft_status status = alone ? enter_alone(room, where, request) : enter(room, where, request, false);
+        ft_pack_rest(ft_pack_present()); // others of its process train meanwhile
+        ft_status status = observer->turn(observer->context, request->bytes + ft_company_owes(room), full, &alone);
+        ft_pack_wake(ft_pack_present());
+        FT_TRY(status);
+        status = alone ? enter_alone(room, where, request) : enter(room, where, request, false);
         if (status == FT_OK) observer->entered(observer->context, where);
         if (status != FT_NO_DEVICE || alone) return status;
         ft_error_clear();
@@ -71,7 +93,8 @@ ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     ft_candidate where; // the device that the room was opened on
     char text[24];
     FT_TRY(ft_candidate_of(room->device, &where));
-    ft_admission_request request = ft_admission_request_of(room->config, ft_budget_takes(&room->budget, &where, &room->planned, &room->host));
+    ft_admission_request request = ft_admission_request_of(
+        room->config, room->trunk != NULL ? ft_host_held(&room->host) : ft_budget_takes(&room->budget, &where, &room->planned, &room->host));
     request.driver = room->budget.graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();

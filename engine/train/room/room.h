@@ -29,6 +29,8 @@ typedef struct ft_room {
     ft_device *device;
     bool rehearses;            // a plan device: weights are neither read nor drawn, nothing is reserved
     char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
+    bool shares_device;        // it is the pack's (pack.h), and closed with that
+    struct ft_trunk *trunk;    // that lends it frozen weights (company.h); NULL: they are its own
     ft_memory *memory;
     ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
     ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept

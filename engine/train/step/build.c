@@ -6,7 +6,9 @@
 #include "engine/model/spec/adapter_config.h"
 #include "engine/model/state/builder.h"
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/pack.h"
 #include "engine/model/state/staging.h"
+#include "engine/model/state/trunk.h"
 #include "engine/train/room/device_graphs.h"
 #include "base/spill.h"
 #include "engine/train/step/graphs.h"
@@ -54,11 +56,12 @@ static ft_status fill_weights(ft_room *room) {
 static ft_status make_model(ft_room *room) {
     const ft_config *c = room->config;
     ft_memory_set_phase(room->memory, FT_PHASE_LOAD);
-    FT_TRY(ft_model_create_with(room->memory, &room->job->model_config, c, room->job->labels.count, room->job->word_rows, &room->model));
+    FT_TRY(ft_model_create_with(room->memory, &room->job->model_config, c, room->job->labels.count, room->job->word_rows, room->trunk, &room->model));
     FT_TRY(ft_model_keep_master(&room->model));
     FT_TRY(ft_model_set_loss(&room->model, &room->job->loss));
     room->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
     FT_TRY(fill_weights(room));
+    if (room->trunk != NULL && !room->rehearses) room->trunk->filled = true, room->model.member = ft_pack_present();
     return ft_model_prepare_training(&room->model, c->train.weight_decay);
 }
 

@@ -13,6 +13,7 @@ static_assert((int)FT_GEMM_MC % (int)TILE_ROWS == 0 && (int)FT_GEMM_NC % (int)PA
 
 typedef struct job {
     ft_gemm_view view;
+    const ft_gemm_args *args;
     int row_parts, column_parts;
     float *scratch;
     size_t b_floats, a_floats; // of one thread
@@ -61,6 +62,25 @@ static void scale_part(const ft_gemm_view *v, int64_t m0, int64_t m1, int64_t n,
         for (int64_t j = at; j < at + cols; j++) v->c[i * v->ldc + j] *= v->scale;
 }
 
+// Rows m0 to m1 of all there are, those that lie elsewhere included.
+static void multiply_rows(const job *g, int64_t m0, int64_t m1, int64_t n, int64_t columns, int64_t k0, int64_t k, const panels *all,
+                          const float *b_packed, float *a_packed) {
+    ft_gemm_view v = g->view;
+    const int more = g->args->more_count;
+    int64_t before = 0, rows = more > 0 ? g->args->c.rows : v.m; // a swapped product has others
+    for (int i = 0;; i++) {
+        const int64_t last = m1 - before < rows ? m1 - before : rows;
+        for (int64_t m = m0 > before ? m0 - before : 0; m < last; m += FT_GEMM_MC)
+            multiply_block(&v, m, last - m < FT_GEMM_MC ? last - m : FT_GEMM_MC, n, columns, k0, k, all, b_packed, a_packed);
+        if (i == more) return;
+        const ft_gemm_rows *next = &g->args->more[i];
+        before += rows;
+        rows = next->c.rows;
+        v.a = next->a.data, v.lda = next->a.stride;
+        v.c = next->c.data, v.ldc = next->c.stride;
+    }
+}
+
 static void multiply_part(void *context, int task, int thread) {
     const job *g = context;
     const ft_gemm_view *v = &g->view;
@@ -76,9 +96,7 @@ static void multiply_part(void *context, int task, int thread) {
         for (int64_t s = 0; s < slabs; s++) {
             int64_t k0 = v->k * s / slabs, k = v->k * (s + 1) / slabs - k0;
             if (!v->direct_b) pack_block(v, k0, k, n, columns, &all, b_packed);
-            for (int64_t m = m0; m < m1; m += FT_GEMM_MC)
-                multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, &all, b_packed,
-                               a_packed);
+            multiply_rows(g, m0, m1, n, columns, k0, k, &all, b_packed, a_packed);
         }
         if (v->scale != 0) scale_part(v, m0, m1, n, columns);
     }
@@ -86,7 +104,7 @@ static void multiply_part(void *context, int task, int thread) {
 
 FT_ISA_OP(gemm) {
     FT_TRY(ft_gemm_check(&ft_cpu_of(device)->target, args));
-    job g = {.view = ft_gemm_view_of(args), .scratch = args->workspace.data};
+    job g = {.view = ft_gemm_view_of(args), .args = args, .scratch = args->workspace.data};
     if (g.view.m <= 0 || g.view.n <= 0) return FT_OK;
     ft_gemm_scratch(&g.view, &g.b_floats, &g.a_floats);
     ft_gemm_grid(&g.view, ft_cpu_of(device)->threads, TILE_ROWS, REG_LANES, &g.row_parts, &g.column_parts);
