@@ -8,6 +8,7 @@
 // kept may travel to the host and back (offload_inputs.h).
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/convolution.h"
+#include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/model.h"
 #include "engine/model/state/gradients.h"
@@ -242,18 +243,29 @@ ft_status ft_model_features_batch(ft_model *model, const ft_batch *batch, ft_cap
 // Where layers are not run there is nothing that they share.
 
 ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) {
-    return m->reads_features ? FT_OK : ft_relative_hold(m, train, predict);
+    if (m->reads_features) return FT_OK;
+    FT_TRY(ft_position_bias_hold(m, train.longest > 0));
+    return ft_relative_hold(m, train, predict);
 }
-void ft_model_release_positions(ft_model *m) { ft_relative_release(m); }
-bool ft_model_holds_positions(const ft_model *m) { return m->relative != NULL && m->relative->projected != NULL; }
+void ft_model_release_positions(ft_model *m) {
+    ft_relative_release(m);
+    ft_position_bias_release(m);
+}
+bool ft_model_holds_positions(const ft_model *m) {
+    return (m->relative != NULL && m->relative->projected != NULL) || (m->position_bias != NULL && m->position_bias->sums != NULL);
+}
 
 ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
-    return m->reads_features ? FT_OK : ft_relative_begin(m, capacity, step);
+    if (m->reads_features) return FT_OK;
+    FT_TRY(ft_position_bias_begin(m));
+    return ft_relative_begin(m, capacity, step);
 }
 
 ft_status ft_model_end_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
-    return m->reads_features ? FT_OK : ft_relative_end(m, capacity, step);
+    if (m->reads_features) return FT_OK;
+    FT_TRY(ft_position_bias_end(m, capacity, step));
+    return ft_relative_end(m, capacity, step);
 }
 void ft_model_mark_step(ft_model *m, ft_capacity capacity, bool begun) {
     if (!m->reads_features) ft_relative_mark(m, capacity, begun);

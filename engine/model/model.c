@@ -2,6 +2,7 @@
 #include "engine/model/model.h"
 
 #include "engine/model/blocks/convolution.h"
+#include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/rotary.h"
 #include "engine/model/spec/adapter.h"
@@ -144,6 +145,7 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     b.weights = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *b.weights);
     if (m->layer == NULL || m->head == NULL || b.weights == NULL) return FT_NO_MEMORY;
     if (o->adapter.type != FT_ADAPTER_NONE && (m->modules = ft_arena_alloc(&m->arena, sizeof *m->modules)) == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_position_bias_create(m, c));
     FT_TRY(ft_relative_create(m, c));
     FT_TRY(ft_rotary_create(m, c));
     ft_head_build(&b, &o->model.head.hidden);
@@ -155,6 +157,7 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     }
     b.depth = m->layers + 1;
     b.trainable = trains_embeddings(o);
+    ft_position_bias_build(&b);
     ft_relative_build_table(&b);
     ft_embeddings_build(&b);
     if (b.failed) return ft_error_code();
@@ -211,6 +214,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     m->parameters.trunk = trunk;
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
+    FT_TRY(ft_position_bias_upload(m));
     FT_TRY(ft_rotary_upload(m, (int32_t)c->max_position_embeddings));
     return ft_relative_upload(m, (int32_t)c->max_position_embeddings);
 }
@@ -248,6 +252,7 @@ void ft_model_free(ft_model *model) {
     if (model->class_weight != NULL) ft_memory_free(model->memory, model->class_weight);
     if (model->memory != NULL) ft_model_release_positions(model);
     ft_model_release_inputs(model);
+    if (model->memory != NULL) ft_position_bias_free(model);
     if (model->memory != NULL) ft_relative_free(model);
     if (model->memory != NULL) ft_rotary_free(model);
     ft_absent_rows_free(&model->absent);

@@ -41,6 +41,7 @@ static const struct {
     {"roberta", "RobertaTokenizer"},     {"xlm-roberta", "XLMRobertaTokenizer"}, {"deberta", "DebertaTokenizer"},
     {"deberta-v2", "DebertaV2Tokenizer"}, {"modernbert", "TokenizersBackend"}, {"ernie", "BertTokenizer"},
     {"camembert", "CamembertTokenizer"}, {"data2vec-text", "RobertaTokenizer"}, {"albert", "AlbertTokenizer"},
+    {"mpnet", "MPNetTokenizer"},
     {"nomic_bert", "BertTokenizer"}, {"gte", "XLMRobertaTokenizer"}};
 
 static const ft_class *find_class(const char *name) {

@@ -26,6 +26,22 @@ static inline size_t ft_attention_backward_floats(int64_t head_dim) {
            2 * (size_t)head_dim * FT_ATTENTION_KEYS;
 }
 
+// The bias of every distance that sequences may have, one line for each head: lines follow each other. Vectors of lanes may begin at any
+// distance and end behind the last one.
+typedef struct ft_bias_lines {
+    int64_t floats, origin; // of a line, and where in it distance 0 is
+} ft_bias_lines;
+static inline ft_bias_lines ft_bias_lines_of(const ft_attention_shape *s) {
+    const int64_t before = s->max_keys > 0 ? s->max_keys - 1 : 0;
+    return (ft_bias_lines){(before + s->max_queries + FT_ATTENTION_QUERIES + 15) / 16 * 16, before};
+}
+static inline size_t ft_bias_line_floats(const ft_attention_shape *s) { return (size_t)(ft_bias_lines_of(s).floats * s->heads); }
+// Sums of dS by distance, of every sequence and head: floats in front of those of a sequence.
+enum { FT_BIAS_SUM_PAD = 16 };
+static inline int64_t ft_bias_sums_before(const ft_attention_shape *s, int64_t queries, int64_t keys, int64_t sequences) {
+    return (queries + keys + FT_BIAS_SUM_PAD * sequences) * s->heads;
+}
+
 typedef enum ft_attention_cut { FT_CUT_NOTHING, FT_CUT_QUERIES, FT_CUT_KEYS } ft_attention_cut;
 
 typedef struct ft_attention_item {

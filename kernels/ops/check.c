@@ -177,7 +177,12 @@ ft_status ft_rope_check(const ft_target *target, const ft_rope_args *args) {
 
 static bool fits_attention(const ft_attention_shape *s) {
     return s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys && s->window >= 0 &&
-           score_dropout_fits(&s->dropout);
+           s->key_heads >= 0 && s->heads % ft_attention_key_heads(s) == 0 && score_dropout_fits(&s->dropout);
+}
+
+static bool fits_bias(const ft_attention_shape *s, const ft_attention_bias *b) {
+    if (!b->table.data) return !b->table.rows;
+    return b->table.rows > 0 && ft_is_matrix(b->table, b->table.rows, s->heads) && b->slots && b->reach >= 0;
 }
 
 ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args) {
@@ -189,8 +194,10 @@ ft_status ft_attention_forward_check(const ft_target *target, const ft_attention
     FT_REQUIRE(op, fits_attention(s) && is_type(dtype));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, args->out.rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, args->k.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, args->k.rows, cols));
+    const int64_t width = (int64_t)ft_attention_key_heads(s) * s->head_dim;
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, args->k.rows, width));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, args->k.rows, width));
+    FT_REQUIRE(op, fits_bias(s, &args->bias));
     FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
     FT_REQUIRE_WORKSPACE(attention_forward, target, args);
 }
@@ -204,8 +211,11 @@ ft_status ft_attention_backward_check(const ft_target *target, const ft_attentio
     FT_REQUIRE(op, fits_attention(s) && is_type(dtype));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, queries, cols) && ft_is_matrix_of(dtype, args->dq, queries, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, queries, cols) && ft_is_matrix_of(dtype, args->dout, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, keys, cols) && ft_is_matrix_of(dtype, args->dk, keys, cols));
-    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, keys, cols) && ft_is_matrix_of(dtype, args->dv, keys, cols));
+    const int64_t width = (int64_t)ft_attention_key_heads(s) * s->head_dim;
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, keys, width) && ft_is_matrix_of(dtype, args->dk, keys, width));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, keys, width) && ft_is_matrix_of(dtype, args->dv, keys, width));
+    FT_REQUIRE(op, fits_bias(s, &args->bias));
+    FT_REQUIRE(op, args->dbias.data ? args->bias.table.data && ft_is_matrix(args->dbias, args->bias.table.rows, s->heads) : !args->dbias.rows);
     FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
     FT_REQUIRE_WORKSPACE(attention_backward, target, args);
 }

@@ -66,4 +66,13 @@ static inline size_t ft_cuda_run_bytes(int64_t tokens, int64_t cols) {
     return 2 * (size_t)(ft_cuda_runs(tokens) * cols) * sizeof(float);
 }
 
+// A bias of scores by distance (attention.h): a line of numbers for each head, with room for the rows that fill the last tiles; its gradient
+// gathers in slabs of as many, as above.
+enum { FT_CUDA_BIAS_PAD = 128 };
+static inline int64_t ft_cuda_bias_floats(int64_t queries, int64_t keys) { return queries + keys + 2 * FT_CUDA_BIAS_PAD; }
+static inline int64_t ft_cuda_bias_origin(int64_t keys) { return keys + FT_CUDA_BIAS_PAD; }
+static inline size_t ft_cuda_bias_line_bytes(int64_t heads, int64_t queries, int64_t keys) {
+    return ft_cuda_aligned((size_t)(heads * ft_cuda_bias_floats(queries, keys)) * sizeof(float));
+}
+
 #endif

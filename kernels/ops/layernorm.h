@@ -1,5 +1,6 @@
-// layernorm.h - y = LayerNorm(residual + dropout(x + bias)) * gamma + beta, fused, and its gradients.
+// layernorm.h - y = LayerNorm(residual + dropout(x + bias)) * gamma + beta, fused, and its gradients; RMSNorm the same way.
 //
+// rms: the norm does not centre. The mean is 0 below, in rstd too (so 1/sqrt(mean square + eps)) and in what is kept of it, and ds has no mean(g).
 // forward:  s = residual + dropout(x + bias);  mean, rstd = 1/sqrt(var + eps) with the biased variance, per row, fp32;
 //           y = (s - mean) * rstd * gamma + beta.  bias, residual, beta and dropout are optional (absent / probability 0).
 //           s may alias x, residual or y; when s is absent it is not kept (inference). mean and rstd are optional too.
@@ -24,6 +25,7 @@ typedef struct ft_layernorm_forward_args {
     ft_tensor x, bias, residual;     // [T,H]; optional [H]; optional [T,H] fp32
     ft_tensor gamma, beta;           // [H] fp32; beta optional
     float epsilon;
+    bool rms;
     ft_dropout dropout;              // of x + bias
     ft_tensor s, y;                  // [T,H]
     ft_tensor wide;                  // [T,H] fp32, optional, only where x is of 16 bits
@@ -38,6 +40,7 @@ typedef struct ft_layernorm_backward_args {
     ft_tensor dy, s;                 // [T,H] fp32, [T,H]
     ft_tensor past;                  // [T,H] fp32, optional
     ft_tensor mean, rstd, gamma;     // [T], [T], [H] fp32
+    bool rms;                        // the forward's
     ft_dropout dropout;              // the forward's
     ft_tensor ds, dx;                // [T,H] fp32, [T,H], optional
     ft_tensor dgamma, dbeta, dbias;  // [H] fp32, accumulated, optional

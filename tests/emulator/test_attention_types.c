@@ -83,6 +83,35 @@ static void test_far_tiles_are_not_computed(void **state) {
     }
 }
 
+// Heads that share keys and values, on tensor cores and on the plain path, with windows and rows that are read alone.
+static void test_shared_keys(void **state) {
+    static const int32_t lengths[] = {37, 1, 130}, head_dims[] = {32, 64, 96, 128, 20}, key_heads[] = {1, 2, 4};
+    for (int d = 0; d < 5; d++)
+        for (int k = 0; k < 3; k++)
+            for (int type = 0; type < 3; type++) {
+                if ((d + k + type) % (SLOW ? 7 : 3) != 0) continue;
+                attention_case c = typed_case(dtypes[type], 4, head_dims[d], 3, lengths, k == 1 && d == 3, d % 2 ? 0.2f : 0);
+                c.key_heads = key_heads[k];
+                c.window = k == 2 ? 40 : 0;
+                check_typed(c, dtypes[type], true, d + k, SLOW ? 1 : 2);
+            }
+}
+
+// A bias by distance: distances of all tiles, far ones that share a row, its gradient over many tiles of a block; with windows and shared keys.
+static void test_bias(void **state) {
+    static const int32_t lengths[] = {37, 1, 150, 70}, head_dims[] = {32, 64, 96, 128, 20};
+    for (int d = 0; d < 5; d++)
+        for (int variant = 0; variant < 3; variant++)
+            for (int type = 0; type < 3; type++) {
+                if ((d + variant + type) % (SLOW ? 7 : 3) != 0) continue;
+                attention_case c = typed_case(dtypes[type], 2, head_dims[d], 4, lengths, variant == 1, d % 2 ? 0.2f : 0);
+                c = biased_case(c, variant == 0 ? 32 : 6, variant == 2 ? 20 : 128);
+                c.key_heads = variant == 2 ? 1 : 0;
+                c.window = variant == 2 ? 40 : 0;
+                check_typed(c, dtypes[type], d != 1 || variant != 0, d + variant, SLOW ? 1 : 2);
+            }
+}
+
 // More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
@@ -296,6 +325,8 @@ int main(void) {
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_pooled_queries),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_shared_keys),
+        cmocka_unit_test(test_bias),
         cmocka_unit_test(test_far_tiles_are_not_computed),
         cmocka_unit_test(test_no_queries_or_no_keys),
         cmocka_unit_test(test_dropout_of_every_score_is_its_definition),

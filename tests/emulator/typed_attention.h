@@ -53,7 +53,8 @@ static void take_workspace(ft_workspace *w, size_t bytes) {
 // What the ops read and write, on the device.
 typedef struct operands {
     ft_disentangled_shape shape;
-    ft_tensor q, k, v, pos_key, pos_query, out, lse, dout, dq, dk, dv, dpos_key, dpos_query, mix[2], dmix[2];
+    ft_tensor q, k, v, pos_key, pos_query, out, lse, dout, dq, dk, dv, dpos_key, dpos_query, mix[2], dmix[2], dbias;
+    ft_attention_bias bias;
 } operands;
 
 // Returns its scratch.
@@ -80,11 +81,12 @@ static void *queue_talking_backward(const operands *o) {
 static void *queue_forward(const attention_case *c, const operands *o, ft_tensor out, ft_tensor lse) {
     if (c->talking) return queue_talking_forward(o, out, lse);
     if (c->which == NONE) {
-        ft_attention_forward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = out, .lse = lse};
-        assert_int_equal(ft_attention_forward_workspace(&gpu->target, &plain), 0);
+        ft_attention_forward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = out, .lse = lse, .bias = o->bias};
+        if (c->bias_rows == 0) assert_int_equal(ft_attention_forward_workspace(&gpu->target, &plain), 0);
+        take_workspace(&plain.workspace, ft_attention_forward_workspace(&gpu->target, &plain));
         good(ft_attention_forward_check(&gpu->target, &plain));
         good(ft_cuda_attention_forward(gpu, &plain));
-        return NULL;
+        return plain.workspace.data;
     }
     ft_disentangled_attention_forward_args args = {.shape = o->shape, .q = o->q, .k = o->k, .v = o->v, .pos_key = o->pos_key,
                                                    .pos_query = o->pos_query, .out = out, .lse = lse};
@@ -98,7 +100,7 @@ static void *queue_backward(const attention_case *c, const operands *o) {
     if (c->talking) return queue_talking_backward(o);
     if (c->which == NONE) {
         ft_attention_backward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = o->out, .lse = o->lse,
-                                            .dout = o->dout, .dq = o->dq, .dk = o->dk, .dv = o->dv};
+                                            .dout = o->dout, .dq = o->dq, .dk = o->dk, .dv = o->dv, .bias = o->bias, .dbias = o->dbias};
         take_workspace(&plain.workspace, ft_attention_backward_workspace(&gpu->target, &plain));
         good(ft_attention_backward_check(&gpu->target, &plain));
         good(ft_cuda_attention_backward(gpu, &plain));
@@ -116,7 +118,7 @@ static void *queue_backward(const attention_case *c, const operands *o) {
 
 // With `aligned` false the views begin in the middle of 16 bytes.
 static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned) {
-    int64_t hidden = hidden_of(c), queries = queries_of(c), keys = keys_of(c), shift = aligned ? 0 : 1;
+    int64_t hidden = hidden_of(c), narrow = key_hidden_of(c), queries = queries_of(c), keys = keys_of(c), shift = aligned ? 0 : 1;
     int64_t gap = aligned ? (8 - 3 * hidden % 8) % 8 + 8 : 3; // rows begin at 16 bytes, or do not
     int64_t gap_q = aligned ? (8 - hidden % 8) % 8 + 8 : 1;
     on_device qkv = device_matrix(dtype, keys, 3 * hidden, gap, shift, &c->qkv.t);
@@ -130,6 +132,7 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
     on_device pos_key = device_table(dtype, c->pos_key, gap_q, shift);
     on_device pos_query = device_table(dtype, c->pos_query, gap_q, shift);
     on_device dpos_key = device_sums(table_rows(c), hidden, c->want_key), dpos_query = device_sums(table_rows(c), hidden, c->want_query);
+    on_device bias = device_table(FT_F32, c->bias, 3, 0), dbias = device_sums(c->bias_rows, c->heads, c->bias_rows > 0);
     on_device mix[2], dmix[2];
     for (int i = 0; i < 2; i++) {
         mix[i] = device_table(dtype, c->mix[i], 3, shift);
@@ -140,7 +143,7 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
     ft_attention_shape *attention = &shape.attention;
     void *cu_queries = to_device(c->cu_queries, offsets), *cu_keys = to_device(c->cu_keys, offsets);
     void *step = to_device(&c->step, sizeof c->step), *slot = to_device(c->slot, offsets - sizeof(int32_t));
-    void *slots = c->which != NONE ? to_device(c->slots, (2 * (size_t)c->reach + 1) * sizeof(int32_t)) : NULL;
+    void *slots = c->slots != NULL ? to_device(c->slots, (2 * (size_t)c->reach + 1) * sizeof(int32_t)) : NULL;
     attention->cu_queries = cu_queries;
     attention->cu_keys = cu_keys;
     shape.slots = slots;
@@ -150,20 +153,22 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
     }
     const operands o = {.shape = shape,
                         .q = c->pooled ? pooled.t : ft_columns(qkv.t, 0, hidden),
-                        .k = ft_columns(qkv.t, hidden, hidden),
-                        .v = ft_columns(qkv.t, 2 * hidden, hidden),
+                        .k = ft_columns(qkv.t, hidden, narrow),
+                        .v = ft_columns(qkv.t, 2 * hidden, narrow),
                         .pos_key = pos_key.t,
                         .pos_query = pos_query.t,
                         .out = out.t,
                         .lse = lse.t,
                         .dout = dout.t,
                         .dq = c->pooled ? pooled_gradient.t : ft_columns(gradients.t, 0, hidden),
-                        .dk = ft_columns(gradients.t, hidden, hidden),
-                        .dv = ft_columns(gradients.t, 2 * hidden, hidden),
+                        .dk = ft_columns(gradients.t, hidden, narrow),
+                        .dv = ft_columns(gradients.t, 2 * hidden, narrow),
                         .dpos_key = dpos_key.t,
                         .dpos_query = dpos_query.t,
                         .mix = {mix[0].t, mix[1].t},
-                        .dmix = {dmix[0].t, dmix[1].t}};
+                        .dmix = {dmix[0].t, dmix[1].t},
+                        .dbias = dbias.t,
+                        .bias = {.table = bias.t, .slots = slots, .reach = c->reach}};
     void *of_forward = queue_forward(c, &o, out.t, lse.t), *of_bare = queue_forward(c, &o, bare.t, ft_absent());
     void *scratch = queue_backward(c, &o);
     good(gpu->functions->sync(gpu));
@@ -178,13 +183,14 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
         assert_true(memcmp(&again[i], &results[p.at[OUT] + (size_t)i], sizeof *again) == 0);
     fetch(lse, 0, c->heads, results + p.at[LSE]);
     fetch(c->pooled ? pooled_gradient : gradients, 0, hidden, results + p.at[DQ]);
-    fetch(gradients, hidden, hidden, results + p.at[DK]);
-    fetch(gradients, 2 * hidden, hidden, results + p.at[DV]);
+    fetch(gradients, hidden, narrow, results + p.at[DK]);
+    fetch(gradients, 2 * hidden, narrow, results + p.at[DV]);
+    if (c->bias_rows > 0) fetch(dbias, 0, c->heads, results + p.at[DBIAS]);
     if (c->want_key) fetch(dpos_key, 0, hidden, results + p.at[DPK]);
     if (c->want_query) fetch(dpos_query, 0, hidden, results + p.at[DPQ]);
     for (int i = 0; i < 2 && c->talking; i++) fetch(dmix[i], 0, c->heads, results + p.at[DMIX + i]);
     on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse, pos_key, pos_query, dpos_key, dpos_query,
-                       mix[0], mix[1], dmix[0], dmix[1]};
+                       mix[0], mix[1], dmix[0], dmix[1], bias, dbias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].buffer) drop(all[i]);
     void *plain[] = {cu_queries, cu_keys, step, slot, slots, scratch, of_forward, of_bare};

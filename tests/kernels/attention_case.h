@@ -16,6 +16,9 @@ typedef struct attention_case {
     ft_step_state step;
     float probability;
     int32_t window; // 0: none
+    int32_t key_heads; // 0: as many as heads; else k and v begin where they would, and are narrower
+    fenced bias, bias_start; // of plain attention: a row for each slot. bias_start: what its gradient is added to; none: zeros
+    int32_t bias_rows;
     terms which;
     ft_relative_rule rule; // and the rest: of terms of positions
     int32_t reach, *slots;
@@ -30,14 +33,17 @@ typedef struct attention_case {
 __attribute__((unused)) static const ft_relative_rule v3_rule = {256, 512}, v1_rule = {-1, 512}, skipping_rule = {32, 40};
 
 static int64_t hidden_of(const attention_case *c) { return (int64_t)c->heads * c->head_dim; }
+static int64_t key_hidden_of(const attention_case *c) { return (int64_t)(c->key_heads > 0 ? c->key_heads : c->heads) * c->head_dim; }
+// Where the keys of head h begin.
+static int64_t key_column(const attention_case *c, int64_t h) { return h * key_hidden_of(c) / hidden_of(c) * c->head_dim; }
 static int64_t queries_of(const attention_case *c) { return c->cu_queries[c->sequences]; }
 static int64_t keys_of(const attention_case *c) { return c->cu_keys[c->sequences]; }
 static int64_t table_rows(const attention_case *c) { return c->which != NONE ? 2 * (int64_t)ft_relative_span(c->rule) : 0; }
 static ft_tensor q_of(const attention_case *c) {
     return c->pooled ? c->pooled_q.t : ft_columns(c->qkv.t, 0, hidden_of(c));
 }
-static ft_tensor k_of(const attention_case *c) { return ft_columns(c->qkv.t, hidden_of(c), hidden_of(c)); }
-static ft_tensor v_of(const attention_case *c) { return ft_columns(c->qkv.t, 2 * hidden_of(c), hidden_of(c)); }
+static ft_tensor k_of(const attention_case *c) { return ft_columns(c->qkv.t, hidden_of(c), key_hidden_of(c)); }
+static ft_tensor v_of(const attention_case *c) { return ft_columns(c->qkv.t, 2 * hidden_of(c), key_hidden_of(c)); }
 
 static void set_reach(attention_case *c, int32_t reach) {
     free(c->slots);
@@ -77,6 +83,21 @@ static attention_case case_new(int32_t heads, int32_t head_dim, int32_t sequence
     c.pos_query = which & P2C ? fenced_random(table_rows(&c), hidden, 5, spread, 0) : fenced_none();
     c.table_start = fenced_none();
     for (int i = 0; i < 2; i++) c.mix[i] = c.mix_start[i] = fenced_none();
+    c.bias = c.bias_start = fenced_none();
+    return c;
+}
+// With a bias of `rows` rows: slots 0 to rows / 2 - 1 for distances from 0 on, the others behind for those below, as MPNet has them; from `reach`
+// on all are the last one.
+__attribute__((unused)) static attention_case biased_case(attention_case c, int32_t rows, int32_t reach) {
+    c.bias_rows = rows;
+    c.reach = reach;
+    c.slots = malloc((2 * (size_t)reach + 1) * sizeof *c.slots);
+    assert_non_null(c.slots);
+    for (int32_t delta = -reach; delta <= reach; delta++) {
+        const int32_t side = rows / 2, far = (int32_t)llabs(delta) * side / (reach + 1);
+        c.slots[delta + reach] = delta < 0 ? side + far : far;
+    }
+    c.bias = fenced_random(rows, c.heads, 3, 2, 0.5);
     return c;
 }
 __attribute__((unused)) static attention_case talking_case(attention_case c) {
@@ -89,8 +110,8 @@ __attribute__((unused)) static attention_case plain_case(int32_t heads, int32_t 
     return case_new(heads, head_dim, sequences, lengths, pooled, probability, spread, (ft_relative_rule){0, 0}, NONE);
 }
 static void case_free(attention_case *c) {
-    fenced all[] = {c->qkv, c->pooled_q, c->dout, c->pos_key, c->pos_query, c->table_start, c->mix[0], c->mix[1]};
-    for (int i = 0; i < 8; i++)
+    fenced all[] = {c->qkv, c->pooled_q, c->dout, c->pos_key, c->pos_query, c->table_start, c->mix[0], c->mix[1], c->bias};
+    for (int i = 0; i < 9; i++)
         fenced_free(all[i]);
     free(c->slots);
 }
@@ -102,7 +123,8 @@ static ft_disentangled_shape shape_of(const attention_case *c) {
                                                  .cu_queries = c->cu_queries,
                                                  .cu_keys = c->cu_keys,
                                                  .scale = c->scale,
-                                                 .window = c->window},
+                                                 .window = c->window,
+                                                 .key_heads = c->key_heads},
                                    .reach = c->reach,
                                    .slots = c->slots};
     ft_attention_shape *a = &shape.attention;
@@ -115,16 +137,19 @@ static ft_disentangled_shape shape_of(const attention_case *c) {
     return shape;
 }
 
+static ft_attention_bias bias_of(const attention_case *c) { return (ft_attention_bias){.table = c->bias.t, .slots = c->slots, .reach = c->reach}; }
+
 // Where the parts of a case's results begin.
-enum { OUT, LSE, DQ, DK, DV, DPK, DPQ, DMIX, DMIX_WEIGHTS, PARTS };
-static const char *const part_names[PARTS] = {"out", "lse", "dq", "dk", "dv", "dpk", "dpq", "dmix of scores", "dmix of weights"};
+enum { OUT, LSE, DQ, DK, DV, DPK, DPQ, DMIX, DMIX_WEIGHTS, DBIAS, PARTS };
+static const char *const part_names[PARTS] = {"out", "lse", "dq", "dk", "dv", "dpk", "dpq", "dmix of scores", "dmix of weights", "dbias"};
 typedef struct parts {
     size_t at[PARTS + 1];
 } parts;
 static parts parts_of(const attention_case *c) {
     size_t hidden = (size_t)hidden_of(c), q = (size_t)queries_of(c), k = (size_t)keys_of(c),
            t = (size_t)table_rows(c) * hidden, mix = c->talking ? (size_t)c->heads * (size_t)c->heads : 0;
-    size_t sizes[PARTS] = {q * hidden, q * (size_t)c->heads, q * hidden, k * hidden, k * hidden, t, t, mix, mix};
+    const size_t narrow = (size_t)key_hidden_of(c), bias = (size_t)c->bias_rows * (size_t)c->heads;
+    size_t sizes[PARTS] = {q * hidden, q * (size_t)c->heads, q * hidden, k * narrow, k * narrow, t, t, mix, mix, bias};
     parts p = {{0}};
     for (int i = 0; i < PARTS; i++)
         p.at[i + 1] = p.at[i] + sizes[i];
@@ -172,7 +197,7 @@ static void forward_into(ft_device *device, const attention_case *c, ft_tensor o
     }
     if (c->which == NONE) {
         RUN_POISONED(device, attention_forward, ((ft_attention_forward_args){.shape = shape.attention, .q = q_of(c), .k = k_of(c),
-                                                                             .v = v_of(c), .out = out, .lse = lse}));
+                                                                             .v = v_of(c), .out = out, .lse = lse, .bias = bias_of(c)}));
         return;
     }
     RUN_POISONED(device, disentangled_attention_forward,
@@ -195,7 +220,7 @@ static void backward_into(ft_device *device, const attention_case *c, const ft_t
         RUN_POISONED(device, attention_backward,
                      ((ft_attention_backward_args){.shape = shape.attention, .q = q_of(c), .k = k_of(c), .v = v_of(c), .out = tensors[OUT],
                                                    .lse = tensors[LSE], .dout = c->dout.t, .dq = tensors[DQ], .dk = tensors[DK],
-                                                   .dv = tensors[DV]}));
+                                                   .dv = tensors[DV], .bias = bias_of(c), .dbias = tensors[DBIAS]}));
         return;
     }
     RUN_POISONED(device, disentangled_attention_backward,
@@ -207,17 +232,18 @@ static void backward_into(ft_device *device, const attention_case *c, const ft_t
 
 __attribute__((unused)) static void run_attention(ft_device *device, const void *test_case, float *results) {
     const attention_case *c = test_case;
-    int64_t hidden = hidden_of(c);
+    int64_t hidden = hidden_of(c), narrow = key_hidden_of(c);
     fenced out = fenced_new(queries_of(c), hidden, 3), lse = fenced_new(queries_of(c), c->heads, 1),
            bare = fenced_copy(out);
     fenced gradients = fenced_new(keys_of(c), 3 * hidden, 0), pooled = fenced_new(queries_of(c), hidden, 1);
     fenced dpos_key = table_gradient(c, c->want_key, 0), dpos_query = table_gradient(c, c->want_query, 7);
+    fenced dbias = c->bias_rows > 0 ? sum_from(c->bias_start, c->bias_rows, c->heads, 3) : fenced_none();
     fenced dmix[2] = {mix_gradient(c, 0, 2), mix_gradient(c, 1, 0)};
     forward_into(device, c, out.t, lse.t);
     forward_into(device, c, bare.t, ft_absent());
     const ft_tensor all[PARTS] = {out.t, lse.t, c->pooled ? pooled.t : ft_columns(gradients.t, 0, hidden),
-                                  ft_columns(gradients.t, hidden, hidden), ft_columns(gradients.t, 2 * hidden, hidden), dpos_key.t,
-                                  dpos_query.t, dmix[0].t, dmix[1].t};
+                                  ft_columns(gradients.t, hidden, narrow), ft_columns(gradients.t, 2 * hidden, narrow), dpos_key.t,
+                                  dpos_query.t, dmix[0].t, dmix[1].t, dbias.t};
     backward_into(device, c, all);
     parts p = parts_of(c);
     memset(results + p.at[DPK], 0, (p.at[PARTS] - p.at[DPK]) * sizeof *results); // tables that are not wanted
@@ -225,8 +251,8 @@ __attribute__((unused)) static void run_attention(ft_device *device, const void 
         flatten(all[i], results + p.at[i]);
     for (int64_t i = 0; i < out.t.rows; i++)
         assert_memory_equal(at(bare.t, i, 0), at(out.t, i, 0), (size_t)hidden * sizeof(float));
-    fenced fences[] = {out, lse, bare, gradients, pooled, dpos_key, dpos_query, dmix[0], dmix[1]};
-    for (int i = 0; i < 9; i++)
+    fenced fences[] = {out, lse, bare, gradients, pooled, dpos_key, dpos_query, dmix[0], dmix[1], dbias};
+    for (int i = 0; i < 10; i++)
         fenced_free(fences[i]);
 }
 
@@ -252,24 +278,25 @@ static oracle_matrix oracle_of(ft_tensor t, int64_t rows, int64_t cols) {
 }
 
 typedef struct oracle {
-    oracle_matrix q, k, v, pos_key, pos_query, mix[2], dout, result[PARTS];
+    oracle_matrix q, k, v, pos_key, pos_query, mix[2], bias, dout, result[PARTS];
 } oracle;
 static oracle oracle_new(const attention_case *c) {
-    int64_t queries = queries_of(c), keys = keys_of(c), hidden = hidden_of(c), rows = table_rows(c), mixed = c->talking ? c->heads : 0;
+    int64_t queries = queries_of(c), keys = keys_of(c), hidden = hidden_of(c), narrow = key_hidden_of(c), rows = table_rows(c), mixed = c->talking ? c->heads : 0;
     return (oracle){oracle_of(q_of(c), queries, hidden),
-                    oracle_of(k_of(c), keys, hidden),
-                    oracle_of(v_of(c), keys, hidden),
+                    oracle_of(k_of(c), keys, narrow),
+                    oracle_of(v_of(c), keys, narrow),
                     oracle_of(c->pos_key.t, rows, hidden),
                     oracle_of(c->pos_query.t, rows, hidden),
                     {oracle_of(c->mix[0].t, mixed, mixed), oracle_of(c->mix[1].t, mixed, mixed)},
+                    oracle_of(c->bias.t, c->bias_rows, c->heads),
                     oracle_of(c->dout.t, queries, hidden),
                     {oracle_zeros(queries, hidden), oracle_zeros(queries, c->heads), oracle_zeros(queries, hidden),
-                     oracle_zeros(keys, hidden), oracle_zeros(keys, hidden), oracle_zeros(rows, hidden),
-                     oracle_zeros(rows, hidden), oracle_zeros(mixed, mixed), oracle_zeros(mixed, mixed)}};
+                     oracle_zeros(keys, narrow), oracle_zeros(keys, narrow), oracle_zeros(rows, hidden),
+                     oracle_zeros(rows, hidden), oracle_zeros(mixed, mixed), oracle_zeros(mixed, mixed), oracle_zeros(c->bias_rows, c->heads)}};
 }
 static void oracle_free(oracle *o) {
-    oracle_matrix *inputs[] = {&o->q, &o->k, &o->v, &o->pos_key, &o->pos_query, &o->mix[0], &o->mix[1], &o->dout};
-    for (int i = 0; i < 8; i++)
+    oracle_matrix *inputs[] = {&o->q, &o->k, &o->v, &o->pos_key, &o->pos_query, &o->mix[0], &o->mix[1], &o->bias, &o->dout};
+    for (int i = 0; i < 9; i++)
         free(inputs[i]->x);
     for (int i = 0; i < PARTS; i++)
         free(o->result[i].x);
@@ -308,6 +335,10 @@ static double *oracle_mix(const attention_case *c, oracle_matrix matrix, bool tr
     return y;
 }
 
+static int64_t bias_row(const attention_case *c, int64_t delta) {
+    return c->slots[(delta < -c->reach ? -c->reach : delta > c->reach ? c->reach : delta) + c->reach];
+}
+
 // One query: its output, and its share of all gradients.
 static void oracle_query(const attention_case *c, oracle *o, int32_t s, int64_t i, bool gradients) {
     const int64_t d = c->head_dim, keys = c->cu_keys[s + 1] - c->cu_keys[s], first = c->cu_keys[s], row = c->cu_queries[s] + i;
@@ -316,8 +347,9 @@ static void oracle_query(const attention_case *c, oracle *o, int32_t s, int64_t 
     assert_true(z != NULL && p != NULL && da != NULL);
     for (int64_t h = 0, at = 0; h < c->heads; h++)
         for (int64_t j = 0, col = h * d; j < keys; j++, at++) {
-            const double *q = oracle_row(o->q, row, col), *k = oracle_row(o->k, first + j, col);
+            const double *q = oracle_row(o->q, row, col), *k = oracle_row(o->k, first + j, key_column(c, h));
             z[at] = (double)c->scale * dot(q, k, d);
+            if (c->bias_rows > 0) z[at] += *oracle_row(o->bias, bias_row(c, i - j), h);
             if (c->which != NONE) {
                 int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
                 z[at] += (double)c->scale * (dot(q, oracle_row(o->pos_key, slot, col), d) + dot(k, oracle_row(o->pos_query, slot, col), d));
@@ -341,12 +373,12 @@ static void oracle_query(const attention_case *c, oracle *o, int32_t s, int64_t 
     double *a = oracle_mix(c, o->mix[1], false, p, keys);
     for (int64_t g = 0; g < c->heads; g++)
         for (int64_t j = 0; j < keys; j++)
-            add(oracle_row(o->result[OUT], row, g * d), a[g * keys + j], oracle_row(o->v, first + j, g * d), d);
+            add(oracle_row(o->result[OUT], row, g * d), a[g * keys + j], oracle_row(o->v, first + j, key_column(c, g)), d);
     for (int64_t g = 0; g < c->heads && gradients; g++)
         for (int64_t j = 0; j < keys; j++) {
             const double *dout = oracle_row(o->dout, row, g * d);
-            da[g * keys + j] = dot(dout, oracle_row(o->v, first + j, g * d), d);
-            add(oracle_row(o->result[DV], first + j, g * d), a[g * keys + j], dout, d);
+            da[g * keys + j] = dot(dout, oracle_row(o->v, first + j, key_column(c, g)), d);
+            add(oracle_row(o->result[DV], first + j, key_column(c, g)), a[g * keys + j], dout, d);
         }
     double *dm = oracle_mix(c, o->mix[1], true, da, keys);
     for (int32_t g = 0; g < c->heads && gradients; g++) {
@@ -363,9 +395,10 @@ static void oracle_query(const attention_case *c, oracle *o, int32_t s, int64_t 
     for (int64_t h = 0, at = 0; h < c->heads && gradients; h++)
         for (int64_t j = 0, col = h * d; j < keys; j++, at++) {
             const double ds = (double)c->scale * dz[at];
-            const double *q = oracle_row(o->q, row, col), *k = oracle_row(o->k, first + j, col);
+            const double *q = oracle_row(o->q, row, col), *k = oracle_row(o->k, first + j, key_column(c, h));
             add(oracle_row(o->result[DQ], row, col), ds, k, d);
-            add(oracle_row(o->result[DK], first + j, col), ds, q, d);
+            add(oracle_row(o->result[DK], first + j, key_column(c, h)), ds, q, d);
+            if (c->bias_rows > 0) *oracle_row(o->result[DBIAS], bias_row(c, i - j), h) += dz[at];
             if (c->which == NONE) continue;
             int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
             add(oracle_row(o->result[DQ], row, col), ds, oracle_row(o->pos_key, slot, col), d);

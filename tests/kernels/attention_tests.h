@@ -28,10 +28,10 @@ static double oracle_loss(const attention_case *c, oracle *o) {
 static void check_oracle(attention_case c) {
     oracle o = oracle_new(&c);
     oracle_run(&c, &o, true);
-    oracle_matrix inputs[] = {o.q, o.k, o.v, o.pos_key, o.pos_query, o.mix[0], o.mix[1]};
-    for (int m = 0; m < 7; m++) {
+    oracle_matrix inputs[] = {o.q, o.k, o.v, o.pos_key, o.pos_query, o.mix[0], o.mix[1], o.bias};
+    for (int m = 0; m < 8; m++) {
         if ((m == 3 && !c.want_key) || (m == 4 && !c.want_query)) continue;
-        static const int results[] = {DQ, DK, DV, DPK, DPQ, DMIX, DMIX_WEIGHTS};
+        static const int results[] = {DQ, DK, DV, DPK, DPQ, DMIX, DMIX_WEIGHTS, DBIAS};
         const int part = results[m];
         for (int64_t i = 0; i < inputs[m].rows * inputs[m].cols; i++) {
             double x = inputs[m].x[i], step = 1e-5;

@@ -81,6 +81,77 @@ static void test_far_tiles_are_not_computed(void **state) {
     case_free(&c);
 }
 
+// ---- heads that share keys, and a bias by distance ----------------------------------------------------------------------
+
+static attention_case shared_case(int32_t heads, int32_t key_heads, int32_t head_dim, int32_t sequences, const int32_t *lengths, bool pooled, float probability) {
+    attention_case c = plain_case(heads, head_dim, sequences, lengths, pooled, probability, 1);
+    c.key_heads = key_heads;
+    return c;
+}
+
+static void test_the_oracle_of_shared_keys_and_bias_against_finite_differences(void **state) {
+    static const int32_t lengths[] = {1, 3, 7};
+    check_oracle(shared_case(4, 2, 3, 3, lengths, false, 0.3f));
+    check_oracle(shared_case(3, 1, 5, 3, lengths, true, 0));
+    check_oracle(biased_case(plain_case(2, 5, 3, lengths, false, 0.3f, 1), 6, 4));
+    check_oracle(biased_case(plain_case(2, 5, 3, lengths, true, 0, 1), 4, 20));
+}
+
+// Groups of 2, of all heads, and of one; a kernel that takes the head's own number for its keys', or adds up one head of a group, is off.
+static void test_shared_keys(void **state) {
+    static const int32_t lengths[] = {11, 1, 64, 130, 300}, key_heads[] = {1, 2, 3, 6};
+    for (int i = 0; i < 4; i++)
+        for (int dropout = 0; dropout < 2; dropout++)
+            check_case(shared_case(6, key_heads[i], i % 2 ? 16 : 32, 5, lengths, i == 3, dropout ? 0.1f : 0), 1e-6, 4e-6);
+    attention_case c = shared_case(4, 2, 16, 5, lengths, false, 0.1f);
+    c.window = 40;
+    check_case(c, 1e-6, 4e-6);
+}
+
+// The shape that says how many are shared, and all of them are: to the bit what nobody shares.
+static void test_one_head_a_group_is_none(void **state) {
+    static const int32_t lengths[] = {150, 7, 64};
+    attention_case c = shared_case(2, 2, 32, 3, lengths, false, 0.1f), none = c;
+    none.key_heads = 0;
+    float *a = run_everywhere(run_attention, &c, end_of(&c)), *b = run_everywhere(run_attention, &none, end_of(&none));
+    assert_memory_equal(a, b, end_of(&c) * sizeof *a);
+    free(a);
+    free(b);
+    case_free(&c);
+}
+
+// Distances within reach and far beyond it, slots in no order, tables of few rows; with a window, shared keys and rows that are read alone.
+static void test_bias(void **state) {
+    static const int32_t lengths[] = {11, 1, 64, 130, 300}, reaches[] = {4, 128, 400};
+    for (int i = 0; i < 3; i++)
+        for (int dropout = 0; dropout < 2; dropout++)
+            check_case(biased_case(plain_case(2, i == 1 ? 20 : 32, 5, lengths, i == 2, dropout ? 0.1f : 0, 1), i == 0 ? 4 : 32, reaches[i]), 1e-6, 6e-6);
+    attention_case c = biased_case(shared_case(4, 2, 16, 5, lengths, false, 0.1f), 32, 128);
+    c.window = 40;
+    check_case(c, 1e-6, 6e-6);
+}
+
+// A sequence adds its terms when its turn comes: any split over calls has the same bits (on CUDA, the same but for rounding).
+static void test_splitting_changes_no_bit_of_the_bias(void **state) {
+    static const int32_t lengths[] = {33, 2, 129, 64, 11};
+    attention_case batch = biased_case(plain_case(2, 32, 5, lengths, false, 0.1f, 1), 32, 60);
+    const size_t bytes = 32 * 2 * sizeof(float);
+    float *together = run_everywhere(run_attention, &batch, end_of(&batch));
+    fenced sums = fenced_new(32, 2, 0);
+    for (int i = 0; i < 64; i++) ((float *)sums.t.data)[i] = 0;
+    for (int32_t s = 0; s < 5; s += 2) {
+        attention_case some = some_of(&batch, s, s + 2 < 5 ? s + 2 : 5);
+        some.bias_start = sums;
+        float *alone = run_everywhere(run_attention, &some, end_of(&some));
+        memcpy(sums.t.data, alone + parts_of(&some).at[DBIAS], bytes);
+        free(alone);
+    }
+    same_sums(sums.t.data, together + parts_of(&batch).at[DBIAS], 64);
+    free(together);
+    fenced_free(sums);
+    case_free(&batch);
+}
+
 // Scores in the hundreds: nothing overflows, and what the softmax loses is what fp32 scores lose.
 static void test_large_scores(void **state) {
     static const int32_t lengths[] = {70, 12};
@@ -141,6 +212,14 @@ static void test_wrong_shapes(void **state) {
     bad = good;
     bad.shape.window = -1;
     assert_int_equal(FT_RUN(device, attention_forward, &bad), FT_FAILED);
+    bad = good;
+    bad.shape.key_heads = 1; // but keys of two heads
+    assert_int_equal(FT_RUN(device, attention_forward, &bad), FT_FAILED);
+    bad.shape.key_heads = 3; // no divisor
+    assert_int_equal(FT_RUN(device, attention_forward, &bad), FT_FAILED);
+    bad = good;
+    bad.bias.table = ft_columns(c.qkv.t, 0, 2); // without slots
+    assert_int_equal(FT_RUN(device, attention_forward, &bad), FT_FAILED);
     assert_int_equal(FT_RUN(device, attention_forward, &good), FT_OK);
     ft_attention_backward_args backward = {.shape = good.shape, .q = good.q, .k = good.k, .v = good.v};
     assert_int_equal(FT_RUN(device, attention_backward, &backward), FT_FAILED);
@@ -162,6 +241,11 @@ int main(void) {
         cmocka_unit_test(test_the_oracle_of_windows_against_finite_differences),
         cmocka_unit_test(test_a_window_wide_enough_is_none),
         cmocka_unit_test(test_far_tiles_are_not_computed),
+        cmocka_unit_test(test_the_oracle_of_shared_keys_and_bias_against_finite_differences),
+        cmocka_unit_test(test_shared_keys),
+        cmocka_unit_test(test_one_head_a_group_is_none),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_splitting_changes_no_bit_of_the_bias),
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_dropout_of_every_score_is_its_definition),
         cmocka_unit_test(test_wrong_shapes),

@@ -5,6 +5,7 @@ typedef struct ln_case {
     int64_t rows, cols;
     fenced x, bias, residual, gamma, beta, dy;
     float epsilon;
+    bool rms;
     ft_step_state step;
     int32_t slot[4200], position[4200]; // of rows
     ft_dropout dropout;
@@ -16,7 +17,7 @@ typedef struct ln_case {
     int64_t split;
 } ln_case;
 
-enum { BIAS = 1, RESIDUAL = 2, DROPOUT = 4 };
+enum { BIAS = 1, RESIDUAL = 2, DROPOUT = 4, RMS = 8 };
 static ln_case *case_new(int64_t rows, int64_t cols, int options) {
     ln_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
@@ -24,6 +25,7 @@ static ln_case *case_new(int64_t rows, int64_t cols, int options) {
     c->rows = rows;
     c->cols = cols;
     c->epsilon = 1e-12f;
+    c->rms = options & RMS;
     c->x = fenced_random(rows, cols, rows % 3, 1, 0.3);
     c->bias = options & BIAS ? fenced_random(1, cols, 0, 1, 0) : fenced_none();
     c->residual = options & RESIDUAL ? fenced_random(rows, cols, 5, 1, 0) : fenced_none();
@@ -60,11 +62,11 @@ static void join(const ln_case *c, int64_t row, double *s) {
     }
 }
 static void normalize(const double *s, const double *gamma, const double *beta, int64_t cols, double epsilon, double *y,
-                      double *mean, double *rstd) {
+                      double *mean, double *rstd, bool rms) {
     double sum = 0, squares = 0;
     for (int64_t j = 0; j < cols; j++)
         sum += s[j];
-    *mean = sum / (double)cols;
+    *mean = rms ? 0 : sum / (double)cols;
     for (int64_t j = 0; j < cols; j++)
         squares += (s[j] - *mean) * (s[j] - *mean);
     *rstd = 1 / sqrt(squares / (double)cols + epsilon);
@@ -72,12 +74,13 @@ static void normalize(const double *s, const double *gamma, const double *beta, 
         y[j] = (s[j] - *mean) * *rstd * gamma[j] + beta[j];
 }
 static void row_gradient(const double *s, const double *gamma, const double *dy, double mean, double rstd, int64_t cols,
-                         double *ds) {
+                         double *ds, bool rms) {
     double sum = 0, dot = 0;
     for (int64_t j = 0; j < cols; j++) {
         sum += dy[j] * gamma[j];
         dot += dy[j] * gamma[j] * (s[j] - mean) * rstd;
     }
+    if (rms) sum = 0;
     for (int64_t j = 0; j < cols; j++)
         ds[j] = rstd * (dy[j] * gamma[j] - sum / (double)cols - (s[j] - mean) * rstd * dot / (double)cols);
 }
@@ -89,7 +92,7 @@ static double *doubles(ft_tensor t, int64_t row) {
     return d;
 }
 
-static void test_the_oracle_s_gradient(void **state) {
+static void check_the_oracle_s_gradient(bool rms) {
     enum { H = 6 };
     double s[H], gamma[H], beta[H], dy[H], y[H], ds[H], mean, rstd, e = 1e-6;
     for (int j = 0; j < H; j++) {
@@ -98,19 +101,24 @@ static void test_the_oracle_s_gradient(void **state) {
         beta[j] = normal(1);
         dy[j] = normal(1);
     }
-    normalize(s, gamma, beta, H, 1e-5, y, &mean, &rstd);
-    row_gradient(s, gamma, dy, mean, rstd, H, ds);
+    normalize(s, gamma, beta, H, 1e-5, y, &mean, &rstd, rms);
+    row_gradient(s, gamma, dy, mean, rstd, H, ds, rms);
     for (int k = 0; k < H; k++) {
         double loss[2] = {0, 0}, keep = s[k];
         for (int up = 0; up < 2; up++) {
             s[k] = keep + (up ? e : -e);
-            normalize(s, gamma, beta, H, 1e-5, y, &mean, &rstd);
+            normalize(s, gamma, beta, H, 1e-5, y, &mean, &rstd, rms);
             for (int j = 0; j < H; j++)
                 loss[up] += y[j] * dy[j];
         }
         s[k] = keep;
         assert_true(fabs((loss[1] - loss[0]) / (2 * e) - ds[k]) < 1e-7);
     }
+}
+
+static void test_the_oracle_s_gradient(void **state) {
+    check_the_oracle_s_gradient(false);
+    check_the_oracle_s_gradient(true);
 }
 
 // ---- forward --------------------------------------------------------------------------------------------------------
@@ -129,6 +137,7 @@ static void run_forward(ft_device *device, const void *test_case, float *out) {
                                       .gamma = c->gamma.t,
                                       .beta = c->beta.t,
                                       .epsilon = c->epsilon,
+                                      .rms = c->rms,
                                       .dropout = c->dropout,
                                       .s = c->keep == S_IS_Y ? y.t : kept.t,
                                       .y = y.t,
@@ -161,7 +170,7 @@ static void check_forward(ln_case *c) {
         join(c, t, s);
         if (kept) assert_close("s", got + n + t * c->cols, s, (size_t)c->cols, 5e-7, 2e-7);
         // A row of one column, or of equal ones, has no variance: what is left of it is rounding times 1/sqrt(epsilon).
-        normalize(s, gamma, beta, c->cols, (double)c->epsilon, y, &mean, &rstd);
+        normalize(s, gamma, beta, c->cols, (double)c->epsilon, y, &mean, &rstd, c->rms);
         double blur = 3e-7 * fmax(1, rstd);
         assert_close("y", got + t * c->cols, y, (size_t)c->cols, c->cols == 1 ? 1e-7 : 1e-6 + blur, 1e-6);
         if (c->statistics) {
@@ -181,12 +190,12 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static void test_forward(void **state) {
     for (int i = 0; i < SHAPES; i++)
-        for (int options = 0; options < 8; options++)
+        for (int options = 0; options < 16; options++)
             for (int keep = S_APART; keep <= S_ABSENT; keep++) {
                 if (keep == S_IS_RESIDUAL && !(options & RESIDUAL)) continue;
                 ln_case *c = case_new(shapes[i][0], shapes[i][1], options);
                 c->keep = keep;
-                c->statistics = (options + keep) % 2;
+                c->statistics = (options + options / 8 + keep) % 2;
                 check_forward(c);
                 case_free(c);
             }
@@ -201,7 +210,7 @@ static void test_far_from_zero_and_not_finite(void **state) {
     *at(c->x.t, 2, 63) = NAN;
     float *got = run_everywhere(run_forward, c, 3 * 64 * 2);
     double *s = doubles(c->x.t, 0), *gamma = doubles(c->gamma.t, 0), *beta = doubles(c->beta.t, 0), y[64], mean, rstd;
-    normalize(s, gamma, beta, 64, 1e-12, y, &mean, &rstd);
+    normalize(s, gamma, beta, 64, 1e-12, y, &mean, &rstd, false);
     assert_close("y", got, y, 64, 2e-4, 0);
     for (int j = 0; j < 64; j++) {
         assert_true(got[64 + j] == *at(c->beta.t, 0, j)); // equal elements: exactly beta
@@ -246,7 +255,7 @@ static void prepare_backward(ln_case *c) {
         join(c, t, s);
         for (int64_t j = 0; j < c->cols; j++)
             s[j] = (double)(*at(c->s.t, t, j) = (float)s[j]);
-        normalize(s, gamma, beta, c->cols, (double)c->epsilon, y, &mean, &rstd);
+        normalize(s, gamma, beta, c->cols, (double)c->epsilon, y, &mean, &rstd, c->rms);
         *at(c->mean.t, 0, t) = (float)mean;
         *at(c->rstd.t, 0, t) = (float)rstd;
     }
@@ -270,6 +279,7 @@ static void run_backward(ft_device *device, const void *test_case, float *out) {
                                            .mean = ft_columns(c->mean.t, first, count),
                                            .rstd = ft_columns(c->rstd.t, first, count),
                                            .gamma = c->gamma.t,
+                                           .rms = c->rms,
                                            .dropout = dropout_rows(c->dropout, first),
                                            .ds = ft_rows(to, first, count),
                                            .dx = ft_rows(dx.t, first, count)};
@@ -301,7 +311,7 @@ static void check_backward(ln_case *c) {
     for (int64_t t = 0; t < c->rows; t++) {
         double *dy = doubles(c->dy.t, t), *s = doubles(c->s.t, t), mean = (double)*at(c->mean.t, 0, t),
                rstd = (double)*at(c->rstd.t, 0, t);
-        row_gradient(s, gamma, dy, mean, rstd, c->cols, ds + t * c->cols);
+        row_gradient(s, gamma, dy, mean, rstd, c->cols, ds + t * c->cols, c->rms);
         largest = fmax(largest, rstd);
         for (int64_t j = 0; j < c->cols; j++) {
             dx[t * c->cols + j] = ds[t * c->cols + j] * dropout_factor(&c->dropout, t, j);
@@ -346,7 +356,7 @@ static void test_backward(void **state) {
                 for (int alias = 0; alias < 2; alias++) {
                     if (alias && !(wanted & 1)) continue;
                     if (shapes[i][1] == 1 && drops) continue;
-                    ln_case *c = case_new(shapes[i][0], shapes[i][1], BIAS | RESIDUAL | (drops ? DROPOUT : 0));
+                    ln_case *c = case_new(shapes[i][0], shapes[i][1], BIAS | RESIDUAL | (drops ? DROPOUT : 0) | ((i + drops + wanted / 2) % 2 ? RMS : 0));
                     if (shapes[i][1] == 1) c->epsilon = 1e-3f; // else its rstd is 1e6
                     c->want_ds = wanted & 1;
                     c->want_dx = wanted & 2;
@@ -362,7 +372,7 @@ static void test_backward(void **state) {
 static void test_backward_of_wide_rows(void **state) {
     static const int64_t wide[][2] = {{20, 1032}, {35, 2050}, {5, 4104}, {3, 8192}, {2, 8190}};
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
-        ln_case *c = case_new(wide[i][0], wide[i][1], BIAS | RESIDUAL | DROPOUT);
+        ln_case *c = case_new(wide[i][0], wide[i][1], BIAS | RESIDUAL | DROPOUT | (i % 2 ? RMS : 0));
         c->want_ds = c->want_dx = c->want_sums = true;
         c->ds_is_dy = i % 2 == 0;
         prepare_backward(c);
@@ -375,7 +385,7 @@ static void test_backward_of_wide_rows(void **state) {
 static void test_backward_of_many_rows(void **state) {
     static const int64_t long_ones[][2] = {{2060, 9}, {4110, 3}};
     for (size_t i = 0; i < sizeof long_ones / sizeof long_ones[0]; i++) {
-        ln_case *c = case_new(long_ones[i][0], long_ones[i][1], BIAS | RESIDUAL | DROPOUT);
+        ln_case *c = case_new(long_ones[i][0], long_ones[i][1], BIAS | RESIDUAL | DROPOUT | (i % 2 ? RMS : 0));
         c->want_ds = c->want_dx = c->want_sums = true;
         prepare_backward(c);
         check_backward(c);
@@ -398,6 +408,7 @@ static void test_each_sum_alone(void **state) {
                                            .mean = c->mean.t,
                                            .rstd = c->rstd.t,
                                            .gamma = c->gamma.t,
+                                           .rms = c->rms,
                                            .dropout = c->dropout};
         ft_tensor one = ft_vector(at(sums.t, which, 0), 100, FT_F32);
         if (which == 0) args.dgamma = one;
@@ -440,6 +451,7 @@ static void test_no_rows_and_wrong_shapes(void **state) {
                                            .mean = c->mean.t,
                                            .rstd = c->rstd.t,
                                            .gamma = c->gamma.t,
+                                           .rms = c->rms,
                                            .dgamma = dgamma}; // without scratch
     assert_int_equal(FT_RUN(device, layernorm_backward, &backward), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "layernorm_backward"));

@@ -3,6 +3,7 @@
 // and instruction set, dropout included.
 // ctest: tsan=run tsan_part=2
 // ctest: wrap=ft_gradients_reach,ft_gradients_share
+#include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "kernels/ops/backend.h"
 #include "tests/fixtures/model_fixture.h"
@@ -15,7 +16,7 @@ static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", 
                                      "deberta_v2_conv_groups", "deberta_v2_conv_one", "deberta_v1", "deberta_v1_c2p",
                                      "deberta_v1_p2c", "deberta_v1_talking", "deberta_v1_talking_c2p", "deberta_v1_talking_p2c",
                                      "deberta_v1_talking_plain", "modernbert", "modernbert_cls", "modernbert_one", "camembert", "data2vec_text", "ernie",
-                                     "albert", "albert_groups", "nomic_bert", "gte", "gte_types"};
+                                     "albert", "albert_groups", "nomic_bert", "gte", "gte_types", "mpnet"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 typedef struct seen {
@@ -71,14 +72,14 @@ static int layer_of(const fixture *f, const char *name) {
     int layer;
     const char *at = strstr(name, ".layer");
     if (at != NULL && (sscanf(at, ".layer.%d.", &layer) == 1 || sscanf(at, ".layers.%d.", &layer) == 1)) return layer;
-    return strstr(name, "embeddings") != NULL ? -1 : f->model.layers;
+    return strstr(name, "embeddings") != NULL || strstr(name, "relative_attention_bias") != NULL ? -1 : f->model.layers;
 }
 
 // Biases that shift whole rows of the softmax, which has no effect: their gradient is zero in exact arithmetic. With p2c a
 // key's bias (and the one of the table's norm) meets the relative positions and has one.
 static bool has_no_gradient(const fixture *f, const char *name) {
     if (strstr(name, ".key_proj.bias") != NULL || strstr(name, ".encoder.LayerNorm.bias") != NULL) return !f->config.relative.p2c;
-    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
+    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".attn.k.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
 }
 
 static void check_gradients(fixture *f) {
@@ -101,6 +102,16 @@ static void check_gradients(fixture *f) {
         free(want);
     }
     free(got);
+}
+
+// The row of the first and the last distance that each has, as transformers 5.24 computes them (in fp32, with logarithms); the texts here are short.
+static void test_rows_of_distances(void **state) {
+    static const int32_t rows[][2] = {{0, 0},   {1, 1},   {7, 7},   {8, 8},   {11, 8},  {12, 9},  {15, 9},  {16, 10}, {22, 10},   {23, 11},
+                                      {31, 11}, {32, 12}, {45, 12}, {46, 13}, {63, 13}, {64, 14}, {90, 14}, {91, 15}, {5000, 15}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(ft_position_bias_slot(rows[i][0]), rows[i][1]);
+        if (rows[i][0] > 0) assert_int_equal(ft_position_bias_slot(-rows[i][0]), 16 + rows[i][1]);
+    }
 }
 
 static void test_losses_and_gradients(void **state) {
@@ -391,7 +402,8 @@ static void test_complete_gradients(void **state) {
             complete++;
         }
         assert_true(complete > p->count / 2);
-        assert_int_equal(watch.last, ft_backward_point(f.model.layers + (f.model.relative != NULL ? 2 : 1), 0));
+        const bool at_end = f.model.relative != NULL || f.model.position_bias != NULL;
+        assert_int_equal(watch.last, ft_backward_point(f.model.layers + (at_end ? 2 : 1), 0));
         if (f.model.relative == NULL) assert_int_equal(shared, 0);
         else assert_true(shared > 0);
         close_fixture(&f);
@@ -598,7 +610,8 @@ static void test_a_save_can_be_watched(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),     cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_forward),     cmocka_unit_test(test_rows_of_distances),
+        cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
         cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_same_bits_half), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
         cmocka_unit_test(test_half_beside_fp32), cmocka_unit_test(test_norms_are_exact),

@@ -5,7 +5,7 @@
 // ctest: tsan=run tsan_part=2
 #include "tests/fixtures/model_fixture.h"
 
-static const char *const models[] = {"bert_gelu", "roberta", "xlm_roberta", "distilbert", "electra", "albert", "deberta_v1", "deberta_v3", "modernbert"};
+static const char *const models[] = {"bert_gelu", "roberta", "xlm_roberta", "distilbert", "electra", "albert", "deberta_v1", "deberta_v3", "modernbert", "mpnet"};
 enum { MODELS = sizeof models / sizeof models[0], MOST_ROWS = 512 };
 
 static void open_tokens(fixture *f, int m, int threads, const char *isa, const char *const *overrides) {
@@ -48,7 +48,7 @@ static void test_logits(void **state) {
 
 static bool shifts_softmax(const fixture *f, const char *name) {
     if (strstr(name, ".key_proj.bias") != NULL || strstr(name, ".encoder.LayerNorm.bias") != NULL) return !f->config.relative.p2c;
-    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
+    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".attn.k.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
 }
 
 static void test_gradients(void **state) {

@@ -5,6 +5,7 @@
 // rows only; keys and values for all tokens.
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/rotary.h"
 #include "engine/model/blocks/run_op.h"
@@ -111,6 +112,7 @@ static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
 // Of the scores of queries and keys alone.
 static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
     args.shape = ft_pass_attention_shape(pass, queries, layer);
+    args.bias = ft_position_bias_of(pass->model);
     ft_attention_forward_args largest = args;
     largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
     largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
@@ -121,6 +123,8 @@ static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, f
 
 static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
     args.shape = ft_pass_attention_shape(pass, queries, layer);
+    args.bias = ft_position_bias_of(pass->model);
+    args.dbias = ft_position_bias_gradient(pass, layer);
     ft_attention_backward_args largest = args;
     largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
     largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);

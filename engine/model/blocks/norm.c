@@ -28,6 +28,7 @@ ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm,
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
     args.beta = norm->beta >= 0 ? ft_parameter_weight(&pass->model->parameters, norm->beta) : ft_absent();
     args.epsilon = pass->model->epsilon;
+    args.rms = norm->rms;
     ft_layernorm_forward_args largest = args;
     int64_t rows = ft_pass_capacity(pass, kind);
     largest.x.rows = largest.y.rows = rows;
@@ -44,6 +45,7 @@ ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm
                            ft_layernorm_backward_args args) {
     args.mean = saved->mean;
     args.rstd = saved->rstd;
+    args.rms = norm->rms;
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
     args.dgamma = ft_parameter_gradient(&pass->model->parameters, norm->gamma);
     args.dbeta = norm->beta >= 0 ? ft_parameter_gradient(&pass->model->parameters, norm->beta) : ft_absent();

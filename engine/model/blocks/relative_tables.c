@@ -57,7 +57,7 @@ void ft_relative_build_table(ft_builder *b) {
     ft_relative *r = b->model->relative;
     if (r == NULL) return;
     ft_build_prefix(b, "encoder.");
-    r->norm = (ft_norm){-1, -1};
+    r->norm = (ft_norm){.gamma = -1, .beta = -1};
     if (b->config->relative.norm) r->norm = ft_build_norm(b, "LayerNorm", b->model->hidden);
     r->table = ft_build_matrix(b, "rel_embeddings", r->rows, b->model->hidden);
     const int used[] = {r->table, r->norm.gamma, r->norm.beta};

@@ -67,6 +67,7 @@ typedef struct ft_family_defaults { // where config.json has no such key
 typedef enum ft_positions {
     FT_POSITIONS_TABLE = 1 << 0,    // a row of a table, added to the token's
     FT_POSITIONS_ROTARY = 1 << 2,   // queries and keys are turned (rope.h), by layer as config.json says (rotary_config.c)
+    FT_POSITIONS_BIAS = 1 << 3,     // a number for every distance and head, added to the scores of all layers (position_bias.h)
     FT_POSITIONS_RELATIVE = 1 << 1, // terms of the scores from a table of distances: DeBERTa's disentangled attention
 } ft_positions;
 

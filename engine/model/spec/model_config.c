@@ -234,6 +234,14 @@ static ft_status read_quantisation(ft_model_config *c, const char *path) {
     return FT_INVALID;
 }
 
+// MPNet's, as transformers has it: 32 rows are read whatever the table has, and positions and words have their padding in row 1.
+static ft_status read_bias(ft_model_config *c, const char *path) {
+    FT_TRY(ft_json_int(c->json, path, "relative_attention_num_buckets", FT_BIAS_BUCKETS, FT_BIAS_BUCKETS, MOST_WIDTH, &c->bias_rows));
+    if (c->pad_token_id == c->family->defaults.padding) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"pad_token_id\" must be %lld for a model of this type, not %lld", (long long)c->family->defaults.padding,
+                   (long long)c->pad_token_id);
+}
+
 static ft_status read_all(ft_model_config *c, const char *path) {
     if (!json_is_object(c->json)) return ft_fail(FT_INVALID, path, "a JSON object is needed here");
     FT_TRY(read_family(c, path));
@@ -247,6 +255,7 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     c->unbiased = c->family->names.unbiased;
     if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
     if (c->positions & FT_POSITIONS_ROTARY) FT_TRY(ft_rotary_config_read(c, path));
+    if (c->positions & FT_POSITIONS_BIAS) FT_TRY(read_bias(c, path));
     if ((c->positions & FT_POSITIONS_TABLE) == 0) c->position_rows = 0;
     return read_labels(c, path);
 }

@@ -34,6 +34,7 @@ typedef struct ft_layer_sight {
     double theta;   // of the angles (kernels/ops/rope.h)
 } ft_layer_sight;
 
+enum { FT_BIAS_BUCKETS = 32 }; // rows of a table of biases by distance that distances have (position_bias.c)
 enum { FT_MOST_POSITIONS = 16384 }; // the counter of the dropout generator (kernels/philox.h) bounds them
 
 typedef struct ft_model_config {
@@ -45,13 +46,14 @@ typedef struct ft_model_config {
     unsigned positions;                 // set of ft_positions
     int64_t max_position_embeddings;    // tokens that a text may have
     int64_t position_rows;              // of the position table, 0 without one: those, and what RoBERTa's rule leaves in front
+    int64_t bias_rows;                  // of the table of FT_POSITIONS_BIAS; 0 without one
     int64_t type_vocab_size;            // 0: no token types
     int64_t embedding_size;             // width of the tables
     ft_relative_config relative;
     ft_convolution_config convolution;
     ft_layer_sight *sights;             // [num_hidden_layers]; NULL: no rotary positions, every layer sees all
     unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
-    bool unbiased_norms;
+    bool unbiased_norms, rms_norms;     // rms: RMSNorm, which has no bias
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
     bool all_rows;                      // somebody else than a head reads what comes out: the last layer has all rows
     bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families

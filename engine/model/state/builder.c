@@ -161,8 +161,9 @@ int ft_build_mixing(ft_builder *b, const char *name, int64_t heads) {
 
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width) {
     const int gamma = ft_build_parameter(b, name, ".weight", (ft_parameter_spec){.cols = width, .wide = true});
-    if (b->config->unbiased_norms) return (ft_norm){gamma, -1};
-    return (ft_norm){gamma, ft_build_parameter(b, name, ".bias", (ft_parameter_spec){.cols = width, .wide = true})};
+    const bool rms = b->config->rms_norms;
+    if (b->config->unbiased_norms || rms) return (ft_norm){gamma, -1, rms};
+    return (ft_norm){gamma, ft_build_parameter(b, name, ".bias", (ft_parameter_spec){.cols = width, .wide = true}), false};
 }
 
 // Parameters that are trained stand together, and so do frozen ones.

@@ -46,6 +46,7 @@ enum { FT_QUERY, FT_KEY, FT_VALUE, FT_QKV_PARTS }; // of the layer in front of t
 
 typedef struct ft_norm {
     int gamma, beta; // registry; gamma -1: there is no norm, beta -1: it has no bias
+    bool rms;        // RMSNorm
 } ft_norm;
 
 typedef struct ft_layer_parameters {
@@ -104,6 +105,7 @@ typedef struct ft_model {
     ft_linear widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
     struct ft_rotary *rotary;           // angles that queries and keys are turned by, and windows (rotary.h); NULL: none
+    struct ft_position_bias *position_bias; // MPNet's table (position_bias.h); NULL: none
     struct ft_relative *relative;       // DeBERTa's table of relative positions (relative.h); NULL: none
     struct ft_convolution *convolution; // the block behind layer 0 of its v2-x models (convolution.h); NULL: none
     ft_linear pooler; // weight -1: there is none

@@ -5,9 +5,11 @@
 // where the sums are chains over the rows in order and go on in the gradients' own memory. So the order in which tiles
 // come changes no bit, as long as each chain sees its rows in order: one thread takes a whole head when there are
 // enough of them, else queries and keys are cut into blocks, in two passes that each compute the tile.
+// Heads that share keys (a group) are one item, one after the other: their sums are one chain.
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/tiles/score_bias.h"
 #include "kernels/cpu/isa/tiles/score_gradient.h"
 #include "kernels/cpu/isa/tiles/score_window.h"
 #include "kernels/cpu/isa/tiles/tile_product.h"
@@ -17,7 +19,10 @@ enum { QUERIES = FT_ATTENTION_QUERIES, KEYS = FT_ATTENTION_KEYS };
 
 typedef struct backward_job {
     const ft_attention_backward_args *args;
+    ft_attention_shape items; // the shape with a head for every group
     ft_score_stream stream;
+    bias_lines bias;
+    float *sums; // of dS by distance, where the bias has a gradient
     ft_attention_cut cut;
     bool query_gradient, key_gradients; // what this pass computes
     int64_t cost;
@@ -69,62 +74,108 @@ static void clear_unseen(const ft_attention_backward_args *a, const ft_attention
     }
 }
 
-static void backward_item(void *context, const ft_attention_item *item, int thread) {
-    const backward_job *job = context;
-    const ft_attention_backward_args *a = job->args;
-    const int64_t d = a->shape.head_dim, column = item->head * d;
-    const int64_t query_row = a->shape.cu_queries[item->sequence], key_row = a->shape.cu_keys[item->sequence];
-    if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
-        if (job->query_gradient) clear_rows(a->dq, query_row, item->queries, column, d);
-        if (job->key_gradients) clear_rows(a->dk, key_row, item->keys, column, d);
-        if (job->key_gradients) clear_rows(a->dv, key_row, item->keys, column, d);
-        return;
-    }
+// Where the sums of a head begin: those of distance 0.
+static float *sums_of(const backward_job *job, int32_t sequence, int32_t head) {
+    const ft_attention_shape *s = &job->args->shape;
+    const int64_t first_query = s->cu_queries[sequence], first_key = s->cu_keys[sequence];
+    const int64_t queries = s->cu_queries[sequence + 1] - first_query, keys = s->cu_keys[sequence + 1] - first_key;
+    return job->sums + ft_bias_sums_before(s, first_query, first_key, sequence) + (queries + keys + FT_BIAS_SUM_PAD) * head + keys;
+}
+
+typedef struct head_scratch {
     query_block b;
-    b.q_columns = (float *)a->workspace.data + (size_t)thread * ft_attention_backward_floats(d);
-    b.dout_columns = b.q_columns + d * QUERIES;
-    b.near_q = b.dout_columns + d * QUERIES;
-    b.near_dout = b.near_q + d * QUERIES;
-    float *p = b.near_dout + d * QUERIES, *ds = p + KEYS * QUERIES, *near_keys = ds + KEYS * QUERIES;
+    float *p, *ds, *near_keys;
+} head_scratch;
+
+// What one head of a group has of an item; `first`: it is the first of them.
+static void backward_head(const backward_job *job, const ft_attention_item *item, int32_t head, bool first, head_scratch *scratch) {
+    const ft_attention_backward_args *a = job->args;
+    const int64_t d = a->shape.head_dim, column = head * d, key_column = item->head * d;
+    const int64_t query_row = a->shape.cu_queries[item->sequence], key_row = a->shape.cu_keys[item->sequence];
+    query_block *b = &scratch->b;
+    float *p = scratch->p, *ds = scratch->ds, *near_keys = scratch->near_keys;
+    float *sums = job->sums ? sums_of(job, item->sequence, head) : NULL;
+    if (sums) memset(sums - item->keys, 0, (size_t)(item->queries + item->keys) * sizeof *sums);
     ft_score_stream stream = job->stream;
-    if (stream.threshold)
-        stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], item->head);
+    if (stream.threshold) stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], head);
     const int32_t window = a->shape.window;
-    if (window > 0 && job->key_gradients) clear_unseen(a, item);
     // Of a cut in keys the queries that see them, of a cut in queries the keys that they see.
     ft_attention_span queries = {item->first_query, item->last_query};
     if (job->cut == FT_CUT_KEYS) queries = ft_attention_reach(window, item->first_key, item->last_key, item->queries, QUERIES);
-    for (b.first = queries.first; b.first < queries.last; b.first += QUERIES) {
-        b.rows = queries.last - b.first < QUERIES ? queries.last - b.first : QUERIES;
-        load_queries(&b, a, query_row + b.first, item->head);
+    for (b->first = queries.first; b->first < queries.last; b->first += QUERIES) {
+        b->rows = queries.last - b->first < QUERIES ? queries.last - b->first : QUERIES;
+        load_queries(b, a, query_row + b->first, head);
         ft_attention_span seen = {item->first_key, item->last_key};
-        if (job->cut != FT_CUT_KEYS) seen = ft_attention_reach(window, b.first, b.first + b.rows, item->keys, KEYS);
+        if (job->cut != FT_CUT_KEYS) seen = ft_attention_reach(window, b->first, b->first + b->rows, item->keys, KEYS);
         for (int64_t key = seen.first; key < seen.last; key += KEYS) {
             int64_t keys = seen.last - key < KEYS ? seen.last - key : KEYS, row = key_row + key;
             // The block that sees these keys first sets their gradients, and so does the first one that is seen those of the queries.
-            const bool more = b.first > ft_attention_reach(window, key, key + keys, item->queries, QUERIES).first;
-            tile_block k = tile_gather(ft_row(a->k, row) + column, a->k.stride, keys, d, near_keys);
-            tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, keys, d, near_keys + KEYS * d);
-            tile_product(keys, b.lanes, d, k.x, k.row, A_ROWS, b.q_columns, QUERIES, p, QUERIES, false);
-            tile_product(keys, b.lanes, d, v.x, v.row, A_ROWS, b.dout_columns, QUERIES, ds, QUERIES, false);
-            if (!sees_all(b.first, b.rows, key, keys, window)) mask_scores(p, QUERIES, b.first, b.lanes, key, keys, window);
-            gradient_scores(b.lse, b.dot, b.first, b.lanes, key, keys, &stream, a->shape.scale, p, ds, QUERIES);
+            const bool more = !first || b->first > ft_attention_reach(window, key, key + keys, item->queries, QUERIES).first;
+            tile_block k = tile_gather(ft_row(a->k, row) + key_column, a->k.stride, keys, d, near_keys);
+            tile_block v = tile_gather(ft_row(a->v, row) + key_column, a->v.stride, keys, d, near_keys + KEYS * d);
+            tile_product(keys, b->lanes, d, k.x, k.row, A_ROWS, b->q_columns, QUERIES, p, QUERIES, false);
+            tile_product(keys, b->lanes, d, v.x, v.row, A_ROWS, b->dout_columns, QUERIES, ds, QUERIES, false);
+            if (job->bias.line) add_bias(&job->bias, head, p, QUERIES, b->first, b->lanes, key, keys);
+            if (!sees_all(b->first, b->rows, key, keys, window)) mask_scores(p, QUERIES, b->first, b->lanes, key, keys, window);
+            gradient_scores(b->lse, b->dot, b->first, b->lanes, key, keys, &stream, a->shape.scale, p, ds, QUERIES);
+            if (sums) add_by_distance(sums, ds, QUERIES, b->first, b->rows, key, keys);
             if (job->key_gradients) {
-                tile_product(keys, d, b.rows, p, QUERIES, A_ROWS, b.dout.x, b.dout.row, ft_row(a->dv, row) + column,
+                tile_product(keys, d, b->rows, p, QUERIES, A_ROWS, b->dout.x, b->dout.row, ft_row(a->dv, row) + key_column,
                              a->dv.stride, more);
-                tile_product(keys, d, b.rows, ds, QUERIES, A_ROWS, b.q.x, b.q.row, ft_row(a->dk, row) + column,
+                tile_product(keys, d, b->rows, ds, QUERIES, A_ROWS, b->q.x, b->q.row, ft_row(a->dk, row) + key_column,
                              a->dk.stride, more);
             }
             if (job->query_gradient)
-                tile_product(b.rows, d, keys, ds, QUERIES, A_COLUMNS, k.x, k.row,
-                             ft_row(a->dq, query_row + b.first) + column, a->dq.stride, key > seen.first);
+                tile_product(b->rows, d, keys, ds, QUERIES, A_COLUMNS, k.x, k.row,
+                             ft_row(a->dq, query_row + b->first) + column, a->dq.stride, key > seen.first);
         }
     }
 }
 
+static void backward_item(void *context, const ft_attention_item *item, int thread) {
+    const backward_job *job = context;
+    const ft_attention_backward_args *a = job->args;
+    const int64_t d = a->shape.head_dim, group = ft_attention_group(&a->shape), column = item->head * d;
+    if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
+        const int64_t query_row = a->shape.cu_queries[item->sequence], key_row = a->shape.cu_keys[item->sequence];
+        if (job->query_gradient) clear_rows(a->dq, query_row, item->queries, column * group, d * group);
+        if (job->key_gradients) clear_rows(a->dk, key_row, item->keys, column, d);
+        if (job->key_gradients) clear_rows(a->dv, key_row, item->keys, column, d);
+        return;
+    }
+    head_scratch scratch;
+    query_block *b = &scratch.b;
+    b->q_columns = (float *)a->workspace.data + (size_t)thread * ft_attention_backward_floats(d);
+    b->dout_columns = b->q_columns + d * QUERIES;
+    b->near_q = b->dout_columns + d * QUERIES;
+    b->near_dout = b->near_q + d * QUERIES;
+    scratch.p = b->near_dout + d * QUERIES;
+    scratch.ds = scratch.p + KEYS * QUERIES;
+    scratch.near_keys = scratch.ds + KEYS * QUERIES;
+    if (a->shape.window > 0 && job->key_gradients) clear_unseen(a, item);
+    for (int64_t i = 0; i < group; i++) backward_head(job, item, (int32_t)(item->head * group + i), i == 0, &scratch);
+}
+
 static void backward_task(void *context, int task, int thread) {
     backward_job *job = context;
-    ft_attention_part(&job->args->shape, job->cut, job->cost, task, job->parts, backward_item, job, thread);
+    ft_attention_part(&job->items, job->cut, job->cost, task, job->parts, backward_item, job, thread);
+}
+
+// Adds what the sequences of a head summed by distance to the rows of the table: one term for each run of distances of a slot.
+static void bias_task(void *context, int head, int thread) {
+    const backward_job *job = context;
+    const ft_attention_backward_args *a = job->args;
+    const float inverse = 1.0f / a->shape.scale; // dS has it
+    for (int32_t s = 0; s < a->shape.sequences; s++) {
+        const int64_t queries = a->shape.cu_queries[s + 1] - a->shape.cu_queries[s], keys = a->shape.cu_keys[s + 1] - a->shape.cu_keys[s];
+        const float *sums = sums_of(job, s, head);
+        for (int64_t e = 1 - keys; queries > 0 && e < queries;) {
+            const int32_t slot = bias_slot(&a->bias, e);
+            float sum = 0;
+            for (; e < queries && bias_slot(&a->bias, e) == slot; e++) sum += sums[e];
+            ft_row(a->dbias, slot)[head] += sum * inverse;
+        }
+    }
 }
 
 FT_ISA_OP(attention_backward) {
@@ -136,26 +187,32 @@ FT_ISA_OP(attention_backward) {
     const ft_cpu *cpu = ft_cpu_of(device);
     int64_t largest;
     backward_job job = {.args = args,
+                        .items = *s,
                         .stream = ft_score_stream_begin(&s->dropout),
                         .cut = FT_CUT_NOTHING,
                         .query_gradient = true,
                         .key_gradients = true,
                         .parts = cpu->threads};
-    job.cost = ft_attention_cost(s, FT_CUT_NOTHING, &largest);
+    job.items.heads = ft_attention_key_heads(s);
+    float *behind = (float *)args->workspace.data + ft_attention_backward_floats(s->head_dim) * (size_t)cpu->threads;
+    job.bias = bias_lines_make(s, &args->bias, behind);
+    if (args->dbias.data) job.sums = behind + ft_bias_line_floats(s);
+    job.cost = ft_attention_cost(&job.items, FT_CUT_NOTHING, &largest);
     // Whole heads take five products a tile, the two passes seven. With whole heads the last thread to finish works for
-    // up to one largest item longer than the mean.
-    if (cpu->threads == 1 || largest < job.cost / cpu->threads * 4 / 5) {
+    // up to one largest item longer than the mean. Sums by distance are those of whole heads.
+    if (cpu->threads == 1 || job.sums || largest < job.cost / cpu->threads * 4 / 5) {
         ft_pool_run(cpu->pool, job.parts, backward_task, &job);
+        if (job.sums) ft_pool_run(cpu->pool, s->heads, bias_task, &job);
         return FT_OK;
     }
     job.cut = FT_CUT_QUERIES;
     job.key_gradients = false;
-    job.cost = ft_attention_cost(s, job.cut, NULL);
+    job.cost = ft_attention_cost(&job.items, job.cut, NULL);
     ft_pool_run(cpu->pool, job.parts, backward_task, &job);
     job.cut = FT_CUT_KEYS;
     job.key_gradients = true;
     job.query_gradient = false;
-    job.cost = ft_attention_cost(s, job.cut, NULL);
+    job.cost = ft_attention_cost(&job.items, job.cut, NULL);
     ft_pool_run(cpu->pool, job.parts, backward_task, &job);
     return FT_OK;
 }

@@ -6,6 +6,7 @@
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/tiles/score_bias.h"
 #include "kernels/cpu/isa/tiles/score_window.h"
 #include "kernels/cpu/isa/tiles/streaming_softmax.h"
 #include "kernels/cpu/isa/tiles/tile_product.h"
@@ -18,6 +19,7 @@ enum { QUERIES = FT_ATTENTION_QUERIES, KEYS = FT_ATTENTION_KEYS };
 typedef struct forward_job {
     const ft_attention_forward_args *args;
     ft_score_stream stream;
+    bias_lines bias;
     int64_t cost;
     int parts;
 } forward_job;
@@ -60,7 +62,7 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
     float *queries = (float *)a->workspace.data + (size_t)thread * ft_attention_forward_floats(d);
     float *scores = queries + d * QUERIES, *near_keys = scores + KEYS * QUERIES, *near_values = near_keys + KEYS * d;
     const int64_t query_row = a->shape.cu_queries[item->sequence] + item->first_query;
-    const int64_t key_row = a->shape.cu_keys[item->sequence];
+    const int64_t key_row = a->shape.cu_keys[item->sequence], key_column = item->head / ft_attention_group(&a->shape) * d;
     float *out = ft_row(a->out, query_row) + item->head * d;
     ft_score_stream stream = job->stream;
     if (stream.threshold)
@@ -72,9 +74,10 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
     for (int64_t key = span.first; key < span.last; key += KEYS) {
         const bool first = key == span.first;
         int64_t keys = span.last - key < KEYS ? span.last - key : KEYS;
-        tile_block k = tile_gather(ft_row(a->k, key_row + key) + item->head * d, a->k.stride, keys, d, near_keys);
-        tile_block v = tile_gather(ft_row(a->v, key_row + key) + item->head * d, a->v.stride, keys, d, near_values);
+        tile_block k = tile_gather(ft_row(a->k, key_row + key) + key_column, a->k.stride, keys, d, near_keys);
+        tile_block v = tile_gather(ft_row(a->v, key_row + key) + key_column, a->v.stride, keys, d, near_values);
         tile_product(keys, lanes, d, k.x, k.row, A_ROWS, queries, QUERIES, scores, QUERIES, false);
+        if (job->bias.line) add_bias(&job->bias, item->head, scores, QUERIES, item->first_query, lanes, key, keys);
         if (!sees_all(item->first_query, rows, key, keys, window)) mask_scores(scores, QUERIES, item->first_query, lanes, key, keys, window);
         for (int64_t i = 0; i < lanes; i += FT_LANES) {
             softmax_step(&state, scores + i, QUERIES, i, keys, first);
@@ -99,6 +102,7 @@ FT_ISA_OP(attention_forward) {
                s->cu_queries[s->sequences] == args->out.rows && s->cu_keys[s->sequences] == args->k.rows);
     const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {.args = args, .stream = ft_score_stream_begin(&s->dropout), .parts = cpu->threads};
+    job.bias = bias_lines_make(s, &args->bias, (float *)args->workspace.data + ft_attention_forward_floats(s->head_dim) * (size_t)cpu->threads);
     job.cost = ft_attention_cost(s, FT_CUT_QUERIES, NULL);
     ft_pool_run(cpu->pool, job.parts, forward_task, &job);
     return FT_OK;

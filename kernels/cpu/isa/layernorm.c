@@ -68,6 +68,7 @@ static void forward_task(void *context, int task, int thread) {
         float *y = ft_row(a->y, row), *stream = ft_row_if(a->stream, row);
         float *s = a->s.data ? ft_row(a->s, row) : stream ? stream : y; // y holds s until it is overwritten
         float mean = join_row(job, row, s) / (float)cols;
+        if (a->rms) mean = 0;
         if (stream && stream != s) memcpy(stream, s, (size_t)cols * sizeof *s);
         float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
         v16 center = v_set1(mean), scale = v_set1(rstd);
@@ -117,7 +118,7 @@ static void means_task(void *context, int task, int thread) {
             sum[chain] = v_add(sum[chain], g);
             dot[chain] = v_fma(g, hat, dot[chain]);
         }
-        job->means[2 * row] = sum_of_chains(sum) / (float)cols;
+        job->means[2 * row] = a->rms ? 0 : sum_of_chains(sum) / (float)cols;
         job->means[2 * row + 1] = sum_of_chains(dot) / (float)cols;
     }
 }

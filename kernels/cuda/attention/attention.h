@@ -15,8 +15,17 @@ extern "C" {
 }
 
 // Of a view (unit.h), head h owns columns from h * head_dim on.
+// The bias of scores by distance, over the scale: added to products, it is scaled with them. data NULL: none.
+struct ft_bias_view {
+    const float *data; // [heads][floats]
+    int floats, origin;
+    FT_METHOD const float *of(int head) const { return data + int64_t(head) * floats + origin; } // of distance 0
+};
+
 struct ft_attention_problem {
     int heads, head_dim, tiles; // tiles: blocks along the longest sequence
+    int group;                  // heads that share keys and values
+    ft_bias_view bias;
     const int32_t *cu_queries, *cu_keys;
     float scale;
     int window; // furthest key that a query sees; further than any, where all are seen
@@ -31,6 +40,7 @@ static inline ft_attention_problem ft_attention_problem_of(const ft_attention_sh
     ft_attention_problem p = {};
     p.heads = shape.heads;
     p.head_dim = shape.head_dim;
+    p.group = ft_attention_group(&shape);
     p.tiles = (longest + rows_of_block - 1) / rows_of_block;
     p.cu_queries = shape.cu_queries;
     p.cu_keys = shape.cu_keys;
@@ -147,6 +157,11 @@ template <bool ROWS_ARE_KEYS> FT_DEVICE bool ft_is_kept(const ft_kept_16x16 &kep
 ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim,
                              float *delta);
 
+// Queues the lines of a bias into `scratch` (bias.cu), and says where they are; of no bias nothing.
+ft_status ft_attention_bias_lines(ft_device *device, const ft_attention_shape &shape, const ft_attention_bias &bias, void *scratch, ft_bias_view *lines);
+// Of its gradient (bias.cu): `lines` as above, the slabs behind them. `delta`: of ft_attention_delta, already queued.
+ft_status ft_attention_bias_gradient(ft_device *device, const ft_attention_backward_args &args, const float *delta, const ft_bias_view &lines, bool tensor_path);
+
 // ---- warpgroups of sm_90a (warpgroup.cu, warpgroup_backward.cu) ------------------------------------------
 
 // What FTENGINE_ATTENTION (path.h) says. An error for a name that it does not know, and for wgmma where the device has no
@@ -154,7 +169,8 @@ ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_t
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
 // Of what has a tensor path and is aligned: head sizes 64 and 128, without a window.
 template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
-    return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 && args.shape.window == 0;
+    return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 && args.shape.window == 0 &&
+           ft_attention_group(&args.shape) == 1 && args.bias.table.data == nullptr;
 }
 ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &args);
 // `delta`: of ft_attention_delta, already queued.
@@ -167,8 +183,8 @@ ft_status ft_attention_owner_backward(ft_device *device, const ft_attention_back
 
 // ---- the plain path (plain.cu) -------------------------------------------------------------------------------
 
-ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &args);
+ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &args, const ft_bias_view &bias);
 // `delta`: of ft_attention_delta, already queued.
-ft_status ft_attention_plain_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
+ft_status ft_attention_plain_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta, const ft_bias_view &bias);
 
 #endif

@@ -64,24 +64,24 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
     if (first >= own_count) return;
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4 * 2;
     const int mine = warp * 16; // the warp's rows of the tile
-    const ft_score_filter filter = ft_score_filter_of(a.problem, at);
     const float factor = a.problem.scale * FT_LOG2_E;
-    const int column = at.head * D;
+    const int column = at.head * D; // of the own rows; a head of keys meets the heads of queries that share it, one after the other
+    int head = OF_KEYS ? at.head * a.problem.group : at.head;
 
     // lse in powers of two and D of a query; past the last one they are not read
     auto lse_of = [&](int query) {
-        return query < at.queries ? a.lse.data[(at.first_query + query) * a.lse.stride + at.head] * FT_LOG2_E : 0.0f;
+        return query < at.queries ? a.lse.data[(at.first_query + query) * a.lse.stride + head] * FT_LOG2_E : 0.0f;
     };
     auto delta_of = [&](int query) {
-        return query < at.queries ? a.delta[int64_t(at.first_query + query) * a.problem.heads + at.head] : 0.0f;
+        return query < at.queries ? a.delta[int64_t(at.first_query + query) * a.problem.heads + head] : 0.0f;
     };
     auto load_others = [&](int base, int buffer) {
-        const int valid = other_count - base;
+        const int valid = other_count - base, place = (OF_KEYS ? head : head / a.problem.group) * D;
         ft_tile_load<OTHER, D, THREADS>(others0 + buffer * TILE,
-                                        a.other[0].data + (other_row + base) * a.other[0].stride + column,
+                                        a.other[0].data + (other_row + base) * a.other[0].stride + place,
                                         a.other[0].stride, valid);
         ft_tile_load<OTHER, D, THREADS>(others1 + buffer * TILE,
-                                        a.other[1].data + (other_row + base) * a.other[1].stride + column,
+                                        a.other[1].data + (other_row + base) * a.other[1].stride + place,
                                         a.other[1].stride, valid);
         if (OF_KEYS && threadIdx.x < OTHER) {
             others_lse[buffer * OTHER + int(threadIdx.x)] = lse_of(base + int(threadIdx.x));
@@ -96,8 +96,6 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
                                       own_count - first);
         ft_tile_load<OWN, D, THREADS>(own1, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride,
                                       own_count - first);
-        load_others(span.first, 0);
-        ft_copy_async_commit();
     }
     float own_lse[2] = {}, own_delta[2] = {};
     if (!OF_KEYS)
@@ -108,58 +106,74 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
         }
 
     float result0[D / 8][4] = {}, result1[OF_KEYS ? D / 8 : 1][4] = {};
-    int buffer = 0;
-    for (int base = span.first; base < span.end; base += OTHER, buffer ^= 1) {
-        if (base + OTHER < span.end) {
-            load_others(base + OTHER, buffer ^ 1);
+    for (int left = OF_KEYS ? a.problem.group : 1; left > 0; left--, head++) {
+        ft_attention_place of_head = at;
+        of_head.head = head;
+        const ft_score_filter filter = ft_score_filter_of(a.problem, of_head);
+        if (span.first < span.end) {
+            load_others(span.first, 0);
             ft_copy_async_commit();
-            ft_copy_async_wait<1>();
-        } else {
-            ft_copy_async_wait<0>();
         }
-        __syncthreads();
-        const T *const other0 = others0 + buffer * TILE, *const other1 = others1 + buffer * TILE;
-        const float *const tile_lse = others_lse + buffer * OTHER, *const tile_delta = others_delta + buffer * OTHER;
+        int buffer = 0;
+        for (int base = span.first; base < span.end; base += OTHER, buffer ^= 1) {
+            if (base + OTHER < span.end) {
+                load_others(base + OTHER, buffer ^ 1);
+                ft_copy_async_commit();
+                ft_copy_async_wait<1>();
+            } else {
+                ft_copy_async_wait<0>();
+            }
+            __syncthreads();
+            const T *const other0 = others0 + buffer * TILE, *const other1 = others1 + buffer * TILE;
+            const float *const tile_lse = others_lse + buffer * OTHER, *const tile_delta = others_delta + buffer * OTHER;
 
-        bool sees = true;
-        if constexpr (WINDOW) sees = ft_attention_reaches(a.problem, first + mine, 16, base, OTHER);
-        if (sees) {
-            float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
-            ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
-            bool partly = base + OTHER > other_count; // the last tile, where it is not full, and those at the edges of the window: 2^-inf = 0
-            if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(a.problem, first + mine, 16, base, OTHER);
-            if (partly)
+            bool sees = true;
+            if constexpr (WINDOW) sees = ft_attention_reaches(a.problem, first + mine, 16, base, OTHER);
+            if (sees) {
+                float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
+                ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
+                if (a.problem.bias.data != nullptr) { // of query - key
+                    const float *const line = a.problem.bias.of(head) + (OF_KEYS ? -1 : 1) * (first + mine + g - base - t);
 #pragma unroll
-                for (int n = 0; n < OTHER / 8; n++)
+                    for (int n = 0; n < OTHER / 8; n++)
 #pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const int there = base + n * 8 + t + e % 2, here = first + mine + g + e / 2 * 8;
-                        if (there >= other_count || (WINDOW && abs(here - there) > a.problem.window)) p[n][e] = -INFINITY;
-                    }
+                        for (int e = 0; e < 4; e++) p[n][e] += line[(OF_KEYS ? -1 : 1) * (e / 2 * 8 - n * 8 - e % 2)];
+                }
+                bool partly = base + OTHER > other_count; // the last tile, where it is not full, and those at the edges of the window: 2^-inf = 0
+                if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(a.problem, first + mine, 16, base, OTHER);
+                if (partly)
 #pragma unroll
-            for (int c = 0; c < OTHER / 16; c++) {
-                ft_score_gradients<OF_KEYS>(
-                    p, ds, c, filter, first + mine, base, factor, a.problem.keep_scale,
-                    [&](int row, int there) { return OF_KEYS ? tile_lse[there] : own_lse[row]; },
-                    [&](int row, int there) { return OF_KEYS ? tile_delta[there] : own_delta[row]; });
-                unsigned left0[4], left1[4];
-                ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
-                if (OF_KEYS) ft_left_of<T>(left1, p[2 * c], p[2 * c + 1]);
+                    for (int n = 0; n < OTHER / 8; n++)
 #pragma unroll
-                for (int n = 0; n < D / 16; n++) {
-                    unsigned b[4];
-                    ft_right_of_columns<D>(b, other0, c * 16, n * 16);
-                    ft_mma<T>(result0[2 * n], left0, b[0], b[1]);
-                    ft_mma<T>(result0[2 * n + 1], left0, b[2], b[3]);
-                    if constexpr (OF_KEYS) {
-                        ft_right_of_columns<D>(b, other1, c * 16, n * 16);
-                        ft_mma<T>(result1[2 * n], left1, b[0], b[1]);
-                        ft_mma<T>(result1[2 * n + 1], left1, b[2], b[3]);
+                        for (int e = 0; e < 4; e++) {
+                            const int there = base + n * 8 + t + e % 2, here = first + mine + g + e / 2 * 8;
+                            if (there >= other_count || (WINDOW && abs(here - there) > a.problem.window)) p[n][e] = -INFINITY;
+                        }
+#pragma unroll
+                for (int c = 0; c < OTHER / 16; c++) {
+                    ft_score_gradients<OF_KEYS>(
+                        p, ds, c, filter, first + mine, base, factor, a.problem.keep_scale,
+                        [&](int row, int there) { return OF_KEYS ? tile_lse[there] : own_lse[row]; },
+                        [&](int row, int there) { return OF_KEYS ? tile_delta[there] : own_delta[row]; });
+                    unsigned left0[4], left1[4];
+                    ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
+                    if (OF_KEYS) ft_left_of<T>(left1, p[2 * c], p[2 * c + 1]);
+#pragma unroll
+                    for (int n = 0; n < D / 16; n++) {
+                        unsigned b[4];
+                        ft_right_of_columns<D>(b, other0, c * 16, n * 16);
+                        ft_mma<T>(result0[2 * n], left0, b[0], b[1]);
+                        ft_mma<T>(result0[2 * n + 1], left0, b[2], b[3]);
+                        if constexpr (OF_KEYS) {
+                            ft_right_of_columns<D>(b, other1, c * 16, n * 16);
+                            ft_mma<T>(result1[2 * n], left1, b[0], b[1]);
+                            ft_mma<T>(result1[2 * n + 1], left1, b[2], b[3]);
+                        }
                     }
                 }
             }
+            __syncthreads(); // all have read this buffer before it is filled again
         }
-        __syncthreads(); // all have read this buffer before it is filled again
     }
 
     // Through the own tiles, whose rows nobody but their warp reads: stores of 16 bytes.
@@ -193,20 +207,23 @@ template <class T, int D, bool OF_KEYS> FT_KERNEL void __launch_bounds__(THREADS
 }
 
 template <class T, int D, bool OF_KEYS>
-ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
+ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &bias) {
     const int longest = OF_KEYS ? a.shape.max_keys : a.shape.max_queries;
     if (longest == 0) return FT_OK;
     const ft_tensor &own0 = OF_KEYS ? a.k : a.q, &own1 = OF_KEYS ? a.v : a.dout;
     const ft_tensor &other0 = OF_KEYS ? a.q : a.k, &other1 = OF_KEYS ? a.dout : a.v;
     const ft_tensor &result0 = OF_KEYS ? a.dk : a.dq, &result1 = OF_KEYS ? a.dv : a.dq;
-    const pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
+    pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
                                          {ft_view_of<const T>(other0), ft_view_of<const T>(other1)},
                                          {ft_view_of<T>(result0), ft_view_of<T>(result1)},
                                          ft_view_of<const float>(a.lse),
                                          delta,
                                          ft_attention_problem_of(a.shape, longest, OWN)};
+    arguments.problem.bias = bias;
+    dim3 grid = ft_attention_grid(arguments.problem, a.shape.sequences);
+    if (OF_KEYS) grid.y = unsigned(ft_attention_key_heads(&a.shape));
     const auto launch = [&](auto kernel) {
-        return ft_launch("attention_backward", kernel, ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS),
+        return ft_launch("attention_backward", kernel, grid, dim3(THREADS),
                          shared_bytes<D>(), ft_stream(device), arguments);
     };
     if constexpr (D != 96)
@@ -214,23 +231,24 @@ ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const
     return launch(attention_backward<T, D, OF_KEYS>);
 }
 
-template <class T, int D> ft_status run(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
-    FT_TRY((run_pass<T, D, false>(device, a, delta)));
-    return run_pass<T, D, true>(device, a, delta);
+template <class T, int D> ft_status run(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &bias) {
+    FT_TRY((run_pass<T, D, false>(device, a, delta, bias)));
+    return run_pass<T, D, true>(device, a, delta, bias);
 }
 
-template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_backward_args &a, float *delta, bool aligned) {
-    if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_backward(device, a, delta);
+template <class T>
+ft_status run_head_dim(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &bias, bool tensor_path) {
+    if (!tensor_path) return ft_attention_plain_backward(device, a, delta, bias);
     if constexpr (sizeof(T) == 2) {
         bool warpgroups;
         FT_TRY(ft_attention_asks_for_warpgroups(device, &warpgroups));
         if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_backward(device, a, delta);
-        if (ft_attention_takes_owner(&device->target, &a.shape)) return ft_attention_owner_backward(device, a, delta);
+        if (bias.data == nullptr && ft_attention_takes_owner(&device->target, &a.shape)) return ft_attention_owner_backward(device, a, delta);
         switch (a.shape.head_dim) {
-        case 32: return run<T, 32>(device, a, delta);
-        case 64: return run<T, 64>(device, a, delta);
-        case 96: return run<T, 96>(device, a, delta);
-        default: return run<T, 128>(device, a, delta);
+        case 32: return run<T, 32>(device, a, delta, bias);
+        case 64: return run<T, 64>(device, a, delta, bias);
+        case 96: return run<T, 96>(device, a, delta, bias);
+        default: return run<T, 128>(device, a, delta, bias);
         }
     }
     return FT_OK; // not reached: fp32 has the plain path alone
@@ -255,9 +273,14 @@ extern "C" ft_status ft_cuda_attention_backward(ft_device *device, const ft_atte
     bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
                    ft_attention_is_aligned(a.dout) && ft_attention_is_aligned(a.dq) && ft_attention_is_aligned(a.dk) &&
                    ft_attention_is_aligned(a.dv);
+    const bool tensor_path = aligned && ft_attention_has_tensor_path(a.shape, a.q.dtype);
+    const size_t deltas = ft_cuda_aligned(size_t(a.q.rows) * size_t(a.shape.heads) * sizeof(float));
+    ft_bias_view bias;
+    FT_TRY(ft_attention_bias_lines(device, a.shape, a.bias, static_cast<char *>(a.workspace.data) + deltas, &bias));
     switch (a.q.dtype) {
-    case FT_F16: return run_head_dim<__half>(device, a, delta, aligned);
-    case FT_BF16: return run_head_dim<__nv_bfloat16>(device, a, delta, aligned);
-    default: return run_head_dim<float>(device, a, delta, aligned);
+    case FT_F16: FT_TRY(run_head_dim<__half>(device, a, delta, bias, tensor_path)); break;
+    case FT_BF16: FT_TRY(run_head_dim<__nv_bfloat16>(device, a, delta, bias, tensor_path)); break;
+    default: FT_TRY(run_head_dim<float>(device, a, delta, bias, tensor_path)); break;
     }
+    return a.dbias.data != nullptr ? ft_attention_bias_gradient(device, a, delta, bias, tensor_path) : FT_OK;
 }

@@ -33,8 +33,8 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
     const ft_score_filter filter = ft_score_filter_of(problem, at);
     const float factor = problem.scale * FT_LOG2_E;
     const T *const rows_q = q.data + (at.first_query + first) * q.stride + at.head * D;
-    const T *const rows_k = k.data + at.first_key * k.stride + at.head * D;
-    const T *const rows_v = v.data + at.first_key * v.stride + at.head * D;
+    const T *const rows_k = k.data + at.first_key * k.stride + at.head / problem.group * D;
+    const T *const rows_v = v.data + at.first_key * v.stride + at.head / problem.group * D;
 
     ft_attention_span span = {0, at.keys};
     if constexpr (WINDOW) span = ft_attention_span_of<KEYS>(problem, first, at.queries - first < ROWS ? at.queries - first : ROWS, at.keys);
@@ -93,6 +93,15 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
                     }
                 }
             }
+            if (problem.bias.data != nullptr)
+#pragma unroll
+                for (int m = 0; m < STRIPS; m++) {
+                    const float *const line = problem.bias.of(at.head) + first + own + m * 16 + g - base - t;
+#pragma unroll
+                    for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+                        for (int e = 0; e < 4; e++) s[m][n][e] += line[e / 2 * 8 - n * 8 - e % 2];
+                }
             bool partly = next > at.keys; // the last tile, where it is not full, and those at the edges of the window
             if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(problem, first + own, 16 * STRIPS, base, KEYS);
             if (partly)
@@ -188,26 +197,28 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
     forward_tile<T, D, true>(bytes, q, k, v, out, lse, problem);
 }
 
-template <class T, int D, class Kernel> ft_status launch(ft_device *device, Kernel kernel, const ft_attention_forward_args &a) {
-    const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
+template <class T, int D, class Kernel>
+ft_status launch(ft_device *device, Kernel kernel, const ft_attention_forward_args &a, const ft_bias_view &bias) {
+    ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
+    p.bias = bias;
     return ft_launch("attention_forward", kernel, ft_attention_grid(p, a.shape.sequences), dim3(plan<D>::THREADS),
                      plan<D>::SHARED, ft_stream(device), ft_view_of<const T>(a.q),
                      ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<T>(a.out),
                      ft_view_of<float>(a.lse), p);
 }
 
-template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
+template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a, const ft_bias_view &bias) {
     if constexpr (D != 96)
-        if (a.shape.window > 0) return launch<T, D>(device, attention_window_forward<T, D>, a);
-    return launch<T, D>(device, attention_forward<T, D>, a);
+        if (a.shape.window > 0) return launch<T, D>(device, attention_window_forward<T, D>, a, bias);
+    return launch<T, D>(device, attention_forward<T, D>, a, bias);
 }
 
-template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_forward_args &a) {
+template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_forward_args &a, const ft_bias_view &bias) {
     switch (a.shape.head_dim) {
-    case 32: return run<T, 32>(device, a);
-    case 64: return run<T, 64>(device, a);
-    case 96: return run<T, 96>(device, a);
-    default: return run<T, 128>(device, a);
+    case 32: return run<T, 32>(device, a, bias);
+    case 64: return run<T, 64>(device, a, bias);
+    case 96: return run<T, 96>(device, a, bias);
+    default: return run<T, 128>(device, a, bias);
     }
 }
 
@@ -218,9 +229,11 @@ extern "C" ft_status ft_cuda_attention_forward(ft_device *device, const ft_atten
     if (a.shape.sequences == 0 || a.shape.max_queries == 0) return FT_OK;
     bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
                    ft_attention_is_aligned(a.out);
-    if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_forward(device, a);
+    ft_bias_view bias;
+    FT_TRY(ft_attention_bias_lines(device, a.shape, a.bias, a.workspace.data, &bias));
+    if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_forward(device, a, bias);
     bool warpgroups;
     FT_TRY(ft_attention_asks_for_warpgroups(device, &warpgroups));
     if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_forward(device, a);
-    return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a) : run_head_dim<__nv_bfloat16>(device, a);
+    return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a, bias) : run_head_dim<__nv_bfloat16>(device, a, bias);
 }

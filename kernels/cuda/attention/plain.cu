@@ -93,8 +93,8 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
     const ft_attention_span span = ft_attention_span_of<OTHER>(problem, first, ALL, at.keys);
     for (int base = span.first; base < span.end; base += OTHER) {
         __syncthreads(); // all have read the rows of before
-        load_rows(tile_k, stride, k.data + (at.first_key + base) * k.stride + at.head * d, k.stride, OTHER, d, at.keys - base);
-        load_rows(tile_v, stride, v.data + (at.first_key + base) * v.stride + at.head * d, v.stride, OTHER, d, at.keys - base);
+        load_rows(tile_k, stride, k.data + (at.first_key + base) * k.stride + at.head / problem.group * d, k.stride, OTHER, d, at.keys - base);
+        load_rows(tile_v, stride, v.data + (at.first_key + base) * v.stride + at.head / problem.group * d, v.stride, OTHER, d, at.keys - base);
         __syncthreads();
         float s[ROWS];
         dot(s, tile_q + own * d, tile_k, d);
@@ -102,7 +102,8 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const bool seen = key < at.keys && abs(first + own + r - key) <= problem.window;
-            const float x = seen ? s[r] * problem.scale : -INFINITY;
+            const float bias = seen && problem.bias.data != nullptr ? problem.bias.of(at.head)[first + own + r - key] : 0.0f;
+            const float x = seen ? (s[r] + bias) * problem.scale : -INFINITY;
             const float largest = fmaxf(most[r], ft_warp_max(x)), highest = largest == -INFINITY ? 0.0f : largest; // it met no key yet
             const float shrink = expf(most[r] - highest), p = expf(x - highest);
             most[r] = largest;
@@ -127,8 +128,9 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
     }
 }
 
-template <class T, int CHUNKS> ft_status run_forward(ft_device *device, const ft_attention_forward_args &a) {
-    const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, rows_of_block<CHUNKS>());
+template <class T, int CHUNKS> ft_status run_forward(ft_device *device, const ft_attention_forward_args &a, const ft_bias_view &bias) {
+    ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, rows_of_block<CHUNKS>());
+    p.bias = bias;
     return ft_launch("attention_forward", plain_forward<T, CHUNKS>, ft_attention_grid(p, a.shape.sequences), dim3(THREADS),
                      forward_bytes<CHUNKS>(p.head_dim), ft_stream(device), ft_view_of<const T>(a.q),
                      ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<T>(a.out),
@@ -163,41 +165,48 @@ template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(TH
     const int first = at.tile * ALL, column = at.head * d;
     if (first >= own_count) return;
     const int lane = int(threadIdx.x) % FT_WARP, own = int(threadIdx.x) / FT_WARP * ROWS;
-    const ft_score_filter filter = ft_score_filter_of(a.problem, at);
     load_rows(own0, d, a.own[0].data + (own_row + first) * a.own[0].stride + column, a.own[0].stride, ALL, d, own_count - first);
     load_rows(own1, d, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride, ALL, d, own_count - first);
 
     float result0[ROWS][CHUNKS] = {}, result1[ROWS][CHUNKS] = {};
     const ft_attention_span span = ft_attention_span_of<OTHER>(a.problem, first, ALL, other_count);
-    for (int base = span.first; base < span.end; base += OTHER) {
-        __syncthreads(); // all have read the rows of before
-        const int valid = other_count - base;
-        load_rows(other0, stride, a.other[0].data + (other_row + base) * a.other[0].stride + column, a.other[0].stride, OTHER,
-                  d, valid);
-        load_rows(other1, stride, a.other[1].data + (other_row + base) * a.other[1].stride + column, a.other[1].stride, OTHER,
-                  d, valid);
-        __syncthreads();
-        float s[ROWS], dp[ROWS];
-        dot(s, own0 + own * d, other0, d);
-        dot(dp, own1 + own * d, other1, d);
+    int head = OF_KEYS ? at.head * a.problem.group : at.head; // keys meet all the heads that share them, one after the other
+    for (int left = OF_KEYS ? a.problem.group : 1; left > 0; left--, head++) {
+        ft_attention_place of_head = at;
+        of_head.head = head;
+        const ft_score_filter filter = ft_score_filter_of(a.problem, of_head);
+        const int place = (OF_KEYS ? head : head / a.problem.group) * d;
+        for (int base = span.first; base < span.end; base += OTHER) {
+            __syncthreads(); // all have read the rows of before
+            const int valid = other_count - base;
+            load_rows(other0, stride, a.other[0].data + (other_row + base) * a.other[0].stride + place, a.other[0].stride, OTHER,
+                      d, valid);
+            load_rows(other1, stride, a.other[1].data + (other_row + base) * a.other[1].stride + place, a.other[1].stride, OTHER,
+                      d, valid);
+            __syncthreads();
+            float s[ROWS], dp[ROWS];
+            dot(s, own0 + own * d, other0, d);
+            dot(dp, own1 + own * d, other1, d);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int mine = first + own + r, others = base + lane;
-            const int query = OF_KEYS ? others : mine, key = OF_KEYS ? mine : others;
-            float p = 0.0f, ds = 0.0f;
-            if (mine < own_count && others < other_count && abs(mine - others) <= a.problem.window) {
-                const int64_t row = at.first_query + query;
-                const bool keep = ft_keeps(filter, query, key);
-                p = expf(s[r] * a.problem.scale - a.lse.data[row * a.lse.stride + at.head]);
-                ds = p * ((keep ? dp[r] * a.problem.keep_scale : 0.0f) - a.delta[row * a.problem.heads + at.head]);
-                if (!keep) p = 0.0f;
+            for (int r = 0; r < ROWS; r++) {
+                const int mine = first + own + r, others = base + lane;
+                const int query = OF_KEYS ? others : mine, key = OF_KEYS ? mine : others;
+                float p = 0.0f, ds = 0.0f;
+                if (mine < own_count && others < other_count && abs(mine - others) <= a.problem.window) {
+                    const int64_t row = at.first_query + query;
+                    const bool keep = ft_keeps(filter, query, key);
+                    const float bias = a.problem.bias.data != nullptr ? a.problem.bias.of(head)[query - key] : 0.0f;
+                    p = expf((s[r] + bias) * a.problem.scale - a.lse.data[row * a.lse.stride + head]);
+                    ds = p * ((keep ? dp[r] * a.problem.keep_scale : 0.0f) - a.delta[row * a.problem.heads + head]);
+                    if (!keep) p = 0.0f;
+                }
+                weights0[(own + r) * OTHER + lane] = ds;
+                if (OF_KEYS) weights1[(own + r) * OTHER + lane] = p;
             }
-            weights0[(own + r) * OTHER + lane] = ds;
-            if (OF_KEYS) weights1[(own + r) * OTHER + lane] = p;
+            __syncwarp();
+            accumulate(result0, weights0 + own * OTHER, other0, d);
+            if (OF_KEYS) accumulate(result1, weights1 + own * OTHER, other1, d);
         }
-        __syncwarp();
-        accumulate(result0, weights0 + own * OTHER, other0, d);
-        if (OF_KEYS) accumulate(result1, weights1 + own * OTHER, other1, d);
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -209,27 +218,29 @@ template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(TH
 }
 
 template <class T, int CHUNKS, bool OF_KEYS>
-ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
+ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &bias) {
     const int longest = OF_KEYS ? a.shape.max_keys : a.shape.max_queries;
     if (longest == 0) return FT_OK;
     const ft_tensor &own0 = OF_KEYS ? a.k : a.q, &own1 = OF_KEYS ? a.v : a.dout;
     const ft_tensor &other0 = OF_KEYS ? a.q : a.k, &other1 = OF_KEYS ? a.dout : a.v;
     const ft_tensor &result0 = OF_KEYS ? a.dk : a.dq, &result1 = OF_KEYS ? a.dv : a.dq;
-    const pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
+    pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
                                          {ft_view_of<const T>(other0), ft_view_of<const T>(other1)},
                                          {ft_view_of<T>(result0), ft_view_of<T>(result1)},
                                          ft_view_of<const float>(a.lse),
                                          delta,
                                          ft_attention_problem_of(a.shape, longest, rows_of_block<CHUNKS>())};
-    return ft_launch("attention_backward", plain_backward<T, CHUNKS, OF_KEYS>,
-                     ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS),
+    arguments.problem.bias = bias;
+    dim3 grid = ft_attention_grid(arguments.problem, a.shape.sequences);
+    if (OF_KEYS) grid.y = unsigned(ft_attention_key_heads(&a.shape));
+    return ft_launch("attention_backward", plain_backward<T, CHUNKS, OF_KEYS>, grid, dim3(THREADS),
                      backward_bytes<CHUNKS>(arguments.problem.head_dim), ft_stream(device), arguments);
 }
 
 template <class T, int CHUNKS>
-ft_status run_backward(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
-    FT_TRY((run_pass<T, CHUNKS, false>(device, a, delta)));
-    return run_pass<T, CHUNKS, true>(device, a, delta);
+ft_status run_backward(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &bias) {
+    FT_TRY((run_pass<T, CHUNKS, false>(device, a, delta, bias)));
+    return run_pass<T, CHUNKS, true>(device, a, delta, bias);
 }
 
 ft_status too_wide(const char *op, int head_dim) {
@@ -241,18 +252,18 @@ ft_status too_wide(const char *op, int head_dim) {
 // Instances: fp32 in three sizes, so that common heads cost no idle registers; 16-bit types, for which this is the
 // exception, in the one that fits all.
 
-ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &a) {
+ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &a, const ft_bias_view &bias) {
     if (a.shape.head_dim > FT_CUDA_HEAD_DIM) return too_wide("attention_forward", a.shape.head_dim);
-    if (a.q.dtype == FT_F16) return run_forward<__half, 8>(device, a);
-    if (a.q.dtype == FT_BF16) return run_forward<__nv_bfloat16, 8>(device, a);
-    if (a.shape.head_dim <= 64) return run_forward<float, 2>(device, a);
-    return a.shape.head_dim <= 128 ? run_forward<float, 4>(device, a) : run_forward<float, 8>(device, a);
+    if (a.q.dtype == FT_F16) return run_forward<__half, 8>(device, a, bias);
+    if (a.q.dtype == FT_BF16) return run_forward<__nv_bfloat16, 8>(device, a, bias);
+    if (a.shape.head_dim <= 64) return run_forward<float, 2>(device, a, bias);
+    return a.shape.head_dim <= 128 ? run_forward<float, 4>(device, a, bias) : run_forward<float, 8>(device, a, bias);
 }
 
-ft_status ft_attention_plain_backward(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
+ft_status ft_attention_plain_backward(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &bias) {
     if (a.shape.head_dim > FT_CUDA_HEAD_DIM) return too_wide("attention_backward", a.shape.head_dim);
-    if (a.q.dtype == FT_F16) return run_backward<__half, 8>(device, a, delta);
-    if (a.q.dtype == FT_BF16) return run_backward<__nv_bfloat16, 8>(device, a, delta);
-    if (a.shape.head_dim <= 64) return run_backward<float, 2>(device, a, delta);
-    return a.shape.head_dim <= 128 ? run_backward<float, 4>(device, a, delta) : run_backward<float, 8>(device, a, delta);
+    if (a.q.dtype == FT_F16) return run_backward<__half, 8>(device, a, delta, bias);
+    if (a.q.dtype == FT_BF16) return run_backward<__nv_bfloat16, 8>(device, a, delta, bias);
+    if (a.shape.head_dim <= 64) return run_backward<float, 2>(device, a, delta, bias);
+    return a.shape.head_dim <= 128 ? run_backward<float, 4>(device, a, delta, bias) : run_backward<float, 8>(device, a, delta, bias);
 }

@@ -30,6 +30,7 @@ template <class T> struct layernorm_backward_job {
     ft_row_dropout dropout;
     ft_sum_outputs<SUMS> sums;
     float *partial; // [sum][tile][column]
+    bool rms;
     FT_METHOD bool gradients() const { return ds.data != nullptr || dx.data != nullptr || sums.out[DBIAS] != nullptr; }
 };
 } // namespace
@@ -147,7 +148,7 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
                 }
                 if (drops) dropped[warp * units + unit] = job.dropout.drawn(key, mine.slot, mine.position, col);
             }
-            sum = ft_warp_sum(sum) / (float)cols;
+            sum = job.rms ? 0.0f : ft_warp_sum(sum) / (float)cols; // the whole grid alike
             dot = ft_warp_sum(dot) / (float)cols;
             if (lane == 0) of_rows[warp] = make_float4(mine.mean, mine.rstd, sum, dot);
         }
@@ -247,7 +248,8 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_ba
                                      ft_view_of<T>(a->dx),
                                      ft_row_dropout_of(&a->dropout),
                                      sums,
-                                     (float *)a->workspace.data};
+                                     (float *)a->workspace.data,
+                                     a->rms};
     const auto launch = [&](auto kernel) {
         return ft_launch("layernorm_backward", kernel, dim3((unsigned)ft_cuda_tiles(rows)), dim3(FT_BLOCK), bytes, ft_stream(device), job,
                          rows, (int)cols, kept);

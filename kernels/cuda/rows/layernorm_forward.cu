@@ -18,6 +18,7 @@ template <class T> struct layernorm_forward_job {
     float *mean, *rstd;
     ft_row_dropout dropout;
     float epsilon;
+    bool rms;
 };
 } // namespace
 
@@ -51,7 +52,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             if (WHOLE || i < n) sum += u.v[i];
     }
-    const float mean = ft_warp_sum(sum) / (float)cols;
+    const float mean = job.rms ? 0.0f : ft_warp_sum(sum) / (float)cols; // the whole grid alike
     float squares = 0.0f;
     for (int at = lane; at < units; at += FT_WARP) {
         const int n = cols - at * FT_CUDA_UNIT;
@@ -105,7 +106,8 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_fo
                                     (float *)a->mean.data,
                                     (float *)a->rstd.data,
                                     ft_row_dropout_of(&a->dropout),
-                                    a->epsilon};
+                                    a->epsilon,
+                                    a->rms};
     return ft_launch("layernorm_forward", layernorm_forward_kernel<T, I::WHOLE>,
                      dim3((unsigned)((rows + (int64_t)warps - 1) / (int64_t)warps)), dim3((unsigned)warps * FT_WARP),
                      warps * bytes, ft_stream(device), job, rows, (int)cols);
