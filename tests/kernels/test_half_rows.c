@@ -73,6 +73,8 @@ static void free_all(typed *matrices, size_t n) {
 
 enum { S_APART, S_IS_X, WIDE_IS_RESIDUAL, S_ABSENT, KEEPS };
 
+static bool is_rms(const half_case *c) { return c->keep % 2 == 1 && c->cols > 1; }
+
 // y, wide (where there is none y again), mean, rstd, s unless absent; then ds, dx, the three sums.
 static void run_layernorm(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
@@ -93,7 +95,7 @@ static void run_layernorm(ft_device *device, const void *test_case, bool whole, 
                                          .gamma = gamma.t,
                                          .beta = beta.t,
                                          .epsilon = 1e-12f,
-                                         .rms = c->keep % 2 == 1,
+                                         .rms = is_rms(c),
                                          .dropout = c->dropout,
                                          .s = s[c->keep],
                                          .y = y.t,
@@ -142,6 +144,7 @@ static void check_layernorm(half_case *c) {
                      (c->optional ? typed_get(c->wide_residual, t, j) : 0);
             center += row[j] / (double)cols;
         }
+        if (is_rms(c)) center = 0;
         for (int64_t j = 0; j < cols; j++)
             squares += (row[j] - center) * (row[j] - center);
         double scale = 1 / sqrt(squares / (double)cols + 1e-12);
@@ -157,6 +160,7 @@ static void check_layernorm(half_case *c) {
             sum += g / (double)cols;
             dot += g * ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t] / (double)cols;
         }
+        if (is_rms(c)) sum = 0;
         for (int64_t j = 0; j < cols; j++) {
             double d = typed_get(c->wide_dy, t, j),
                    hat = ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t];
