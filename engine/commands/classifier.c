@@ -54,7 +54,7 @@ static void choose_task(ft_classifier *c) {
 static ft_status choose_labels(ft_classifier *c) {
     c->label_names = c->config.label_names;
     c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names, .kind = c->task->labels,
-                            .separator = c->settings.label_separator};
+                            .separator = c->settings.label_separator, .grouped = c->task->grouped};
     if (c->settings.label_count == 0) return FT_OK;
     if (c->settings.label_count != c->config.num_labels)
         return ft_fail(FT_INVALID, c->path, "ftengine.json names %d labels, config.json %lld", c->settings.label_count,
@@ -248,11 +248,13 @@ ft_status ft_classifier_build(const ft_classifier *c, const ft_table *table, con
 
 ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format, ft_table_label need) {
     const char *text = c->options.data.text_column, *pair = c->options.data.text_pair, *label = c->options.data.label_column;
+    const char *group = c->options.data.group[0] != '\0' ? c->options.data.group : c->settings.group_column;
     return (ft_table_request){.format = format != FT_FORMAT_AUTO ? format : c->options.data.format,
                               .text = text[0] != '\0' ? text : c->settings.text_column,
                               .pair = pair[0] != '\0' ? pair : c->settings.pair_column,
                               .label = label[0] != '\0' ? label : c->settings.label_column,
                               .need = need,
+                              .id = c->task->grouped && need != FT_LABEL_IGNORED && group[0] != '\0' ? group : NULL,
                               .empty_labels = c->task->empty_labels,
                               .words = ft_task_has_tokens(c->task)};
 }

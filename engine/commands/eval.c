@@ -113,12 +113,13 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     FT_TRY_GOTO(ft_classifier_predict(c, &set, &logits, losses, show_progress, NULL), done);
     ft_status_line("%s", "");
     const ft_scores scores = {.scoring = &c->task->scoring,
-                              .n = set.examples,
+                              .n = ft_dataset_judged(&set),
                               .outputs = c->labels.count,
                               .logits = logits.all,
                               .kept = &logits,
                               .labels = set.label,
-                              .first = set.first_row,
+                              .first = set.groups.count > 0 ? set.groups.first : set.first_row,
+                              .member = set.groups.member,
                               .names = c->label_names,
                               .targets = set.target,
                               .sets = set.sets.first != NULL ? &set.sets : NULL,

@@ -79,6 +79,16 @@ typedef enum ft_metric {
     FT_METRIC_RECALL_STRICT,
     FT_METRIC_F1_STRICT,
     FT_METRIC_F1_MACRO_STRICT,
+    FT_METRIC_MRR,
+    FT_METRIC_MRR_10,
+    FT_METRIC_MAP,
+    FT_METRIC_NDCG,
+    FT_METRIC_NDCG_5,
+    FT_METRIC_NDCG_10,
+    FT_METRIC_RECALL_1,
+    FT_METRIC_RECALL_5,
+    FT_METRIC_RECALL_10,
+    FT_METRIC_RECALL_100,
     FT_METRIC_COUNT
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;

@@ -44,8 +44,9 @@ static const ft_option rows[] = {
         .help = "Of data.folds only this one, from 1. 0: all, one after the other."),
     STRING(data.group, FIXED, "", .elsewhere = "group_column groups group_by group_column_name",
            .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold, or on "
-                   "one side of data.validation_split. Empty: "
-                   "every example for itself."),
+                   "one side of data.validation_split. train.task = "
+                   "ranking: of every file, what query a document is for. Empty: every example for itself; of a ranking those with the "
+                   "same first text."),
     INT(data.max_length, FIXED, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",
         .elsewhere =
             "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",

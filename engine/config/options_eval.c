@@ -47,6 +47,23 @@ static const ft_option_choice metric_choices[] = {
     {"recall_strict", FT_METRIC_RECALL_STRICT},
     {"f1_strict", FT_METRIC_F1_STRICT},
     {"f1_macro_strict", FT_METRIC_F1_MACRO_STRICT},
+    {"mrr", FT_METRIC_MRR},
+    {"mrr_10", FT_METRIC_MRR_10},
+    {"mrr@10", FT_METRIC_MRR_10},
+    {"map", FT_METRIC_MAP},
+    {"ndcg", FT_METRIC_NDCG},
+    {"ndcg_5", FT_METRIC_NDCG_5},
+    {"ndcg@5", FT_METRIC_NDCG_5},
+    {"ndcg_10", FT_METRIC_NDCG_10},
+    {"ndcg@10", FT_METRIC_NDCG_10},
+    {"recall_1", FT_METRIC_RECALL_1},
+    {"recall@1", FT_METRIC_RECALL_1},
+    {"recall_5", FT_METRIC_RECALL_5},
+    {"recall@5", FT_METRIC_RECALL_5},
+    {"recall_10", FT_METRIC_RECALL_10},
+    {"recall@10", FT_METRIC_RECALL_10},
+    {"recall_100", FT_METRIC_RECALL_100},
+    {"recall@100", FT_METRIC_RECALL_100},
     {NULL, 0}};
 static const ft_option_choice pooling_choices[] = {
     {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "engine/data/labels.h"
+#include "engine/data/tables/groups.h"
 #include "engine/data/tables/table.h"
 #include "engine/text/long_text.h"
 #include "engine/text/tokenizer.h"
@@ -34,6 +35,7 @@ typedef struct ft_dataset {
     int32_t targets;   // outputs of a task whose labels are no single class; 0: it is one
     float *target;     // [examples, targets] numbers instead of a label; NULL: none
     ft_label_sets sets; // any number of classes instead of a label; first NULL: none
+    ft_groups groups;  // of a ranking the documents of each query, among examples; count 0: none
     int32_t longest;   // tokens of the longest sequence
     int64_t truncated; // examples that do not fit max_length: cut, or in windows
     char sha256[65];   // of the file
@@ -55,6 +57,9 @@ static inline int64_t ft_dataset_reads(const ft_dataset *data, int64_t sequence)
 static inline int64_t ft_dataset_rows(const ft_dataset *data) {
     return data->first_row != NULL ? data->first_row[data->examples] : data->examples;
 }
+
+// What figures are means over: queries, where examples are documents of them.
+static inline int64_t ft_dataset_judged(const ft_dataset *data) { return data->groups.count > 0 ? data->groups.count : data->examples; }
 
 static inline int64_t ft_dataset_example(const ft_dataset *data, int64_t sequence) {
     return data->example != NULL ? data->example[sequence] : sequence;

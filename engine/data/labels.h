@@ -17,6 +17,7 @@ typedef struct ft_labels {
     int missing; // classes without a row in the table; worth a warning
     ft_label_kind kind;    // of CLASSES and NUMBERS see targets.h
     const char *separator; // of several names in one cell
+    bool grouped;          // of NUMBERS: relevances from 0 to 1, judged by query (ft_dataset.groups)
 } ft_labels;
 // The classes of examples that may have several: those of example i are label[first[i] .. first[i + 1]), ascending.
 typedef struct ft_label_sets {

@@ -161,6 +161,18 @@ static ft_status tokenise(encoding *e, const char *path, ft_dataset *dataset) {
     return status;
 }
 
+// The documents of each query: of one name in the column of ids, else of one first text.
+static ft_status group(const ft_table *table, const char *path, ft_dataset *dataset) {
+    char where[512];
+    for (int64_t row = 0; row < table->rows; row++) {
+        if (dataset->target[row] >= 0 && dataset->target[row] <= 1) continue;
+        ft_fail(FT_INVALID, ft_table_where(table, path, row, where), "the relevance is %g, a number from 0 to 1 is needed", (double)dataset->target[row]);
+        ft_hint("grades are divided by the largest: no order, and no metric, changes with it");
+        return FT_INVALID;
+    }
+    return ft_groups_of(table->id != NULL ? table->id : table->text, table->rows, &dataset->groups);
+}
+
 static ft_status fill(encoding *e, const char *path, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
                       bool *from_cache) {
     const ft_table *table = e->table;
@@ -174,6 +186,7 @@ static ft_status fill(encoding *e, const char *path, const ft_labels *labels, co
         dataset->target = ft_spill_calloc((size_t)table->rows * (size_t)labels->count, sizeof *dataset->target, "targets");
         if (dataset->target == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_targets_assign(labels, table, path, dataset->target));
+        if (labels->grouped) FT_TRY(group(table, path, dataset));
     } else if (labels != NULL && table->label != NULL) {
         dataset->label = ft_spill_calloc((size_t)table->rows, sizeof *dataset->label, "labels");
         if (dataset->label == NULL) return FT_NO_MEMORY;
@@ -245,7 +258,7 @@ size_t ft_dataset_host_bytes(const ft_dataset *d) {
                                                 ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
     return tokens + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
            ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
-           ft_spill_host_bytes(d->sets.label);
+           ft_spill_host_bytes(d->sets.label) + ft_spill_host_bytes(d->groups.first) + ft_spill_host_bytes(d->groups.member);
 }
 
 void ft_dataset_free_tokens(ft_dataset *d) {
@@ -276,6 +289,7 @@ void ft_dataset_free(ft_dataset *d) {
     ft_spill_free(d->target);
     ft_spill_free(d->sets.first);
     ft_spill_free(d->sets.label);
+    ft_groups_free(&d->groups);
     memset(d, 0, sizeof *d);
 }
 

@@ -167,7 +167,7 @@ ft_status ft_metrics_compute(const ft_scores *s, ft_metrics *m) {
     int64_t rows = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const int64_t at = ft_scores_at(s, i), first = s->first != NULL ? s->first[at] : at, last = s->first != NULL ? s->first[at + 1] : at + 1;
-        for (int64_t row = first; s->losses != NULL && row < last; row++) sum += s->losses[row];
+        for (int64_t row = first; s->losses != NULL && row < last; row++) sum += s->losses[ft_scores_member(s, row)];
         rows += last - first;
     }
     m->value[FT_METRIC_LOSS] = sum / (double)rows;

@@ -24,6 +24,7 @@ typedef struct ft_scores {
     ft_logits *kept;           // its window moves as it is read
     const int32_t *labels;     // one class a row: [rows] in [0, outputs)
     const int64_t *first;      // [n + 1] where examples are sequences of rows: the first of each; NULL: an example is a row
+    const int32_t *member;     // where rows of examples are no sequence: [rows] which row each of `first` is; NULL: it is one
     const char *const *names;  // [outputs], for tasks whose figures depend on them; else may be NULL
     const float *targets;      // else: [rows, outputs], of several classes 0 and 1
     const ft_label_sets *sets; // of several classes in place of targets
@@ -100,6 +101,11 @@ static inline const float *ft_scores_row(const ft_scores *s, int64_t example) {
     const int64_t row = ft_scores_at(s, example);
     return s->logits != NULL ? s->logits + row * s->outputs : ft_logits_row(s->kept, row);
 }
+// The same of a row, and which row entry `at` of those of examples is.
+static inline const float *ft_scores_at_row(const ft_scores *s, int64_t row) {
+    return s->logits != NULL ? s->logits + row * s->outputs : ft_logits_row(s->kept, row);
+}
+static inline int64_t ft_scores_member(const ft_scores *s, int64_t at) { return s->member != NULL ? s->member[at] : at; }
 static inline ft_status ft_scores_status(const ft_scores *s) { return s->logits != NULL ? FT_OK : ft_logits_status(s->kept); }
 // The same; FT_DIVERGED when one of them is not finite.
 ft_status ft_scores_finite_row(const ft_scores *scores, int64_t example, const float **logits);

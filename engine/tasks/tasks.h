@@ -24,6 +24,7 @@ typedef struct ft_task_spec {
     // Of a file: what a text is given; may it be given nothing; is a table one for this task, where train.task = auto (NULL: none is).
     ft_label_kind labels;
     bool empty_labels;
+    bool grouped; // examples are documents of queries, by data.group or by the first text: figures are means over queries
     bool (*suits)(const ft_table *train);
     // The outputs, by name, in the arena. FT_INVALID: there is nothing to learn, or these are no labels of this task.
     ft_status (*outputs)(const ft_task_tables *tables, ft_arena *arena, ft_labels *labels);

@@ -101,12 +101,13 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
     ft_scores scores = {.scoring = &t->job.task->scoring,
-                        .n = data->examples,
+                        .n = ft_dataset_judged(data),
                         .outputs = t->job.labels.count,
                         .logits = logits->all,
                         .kept = logits,
                         .labels = data->label,
-                        .first = data->first_row,
+                        .first = data->groups.count > 0 ? data->groups.first : data->first_row,
+                        .member = data->groups.member,
                         .names = t->job.label_names,
                         .targets = data->target,
                         .sets = data->sets.first != NULL ? &data->sets : NULL,

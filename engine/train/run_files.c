@@ -1,4 +1,5 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
+#include "engine/metrics/places.h"
 #include "engine/train/run_dir.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/room/observer.h"
@@ -161,6 +162,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     }
     ft_model_settings s = {.text_column = t->job.split[FT_SPLIT_TRAIN].table.text_column,
                            .pair_column = t->room.config->data.text_pair,
+                           .group_column = t->job.task->grouped ? t->room.config->data.group : "",
                            .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->job.max_length,
                            .truncation = ft_task_truncation(c),
@@ -230,7 +232,7 @@ static ft_status write_all_tags(const ft_trainer *t, ft_split split, ft_logits *
 
 // One line of predictions.jsonl. keys: ft_answer_keys. p: room for a number an output, twice, and of single precision once.
 static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t example, const float *logits, const char *const *keys,
-                                  double *p, FILE *out) {
+                                  const ft_places *places, double *p, FILE *out) {
     const ft_task_spec *task = t->job.task;
     const int outputs = t->job.labels.count;
     const ft_dataset *data = &t->job.split[split].data;
@@ -246,6 +248,10 @@ static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t e
     bool failed = false;
     json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
                              (json_int_t)(row != NULL ? row[example] : example));
+    if (places->rank != NULL) {
+        ft_json_put(line, "query", json_integer(places->query[example]), &failed);
+        ft_json_put(line, "rank", json_integer(places->rank[example]), &failed);
+    }
     for (int k = 0; k < outputs; k++) value[k] = logits[k];
     if (ft_task_has_classes(task)) task->scoring.probabilities(logits, outputs, p);
     task->put_truth(&answer, data->label != NULL ? data->label[example] : 0,
@@ -261,11 +267,14 @@ static ft_status write_predictions(const ft_trainer *t, ft_split split, ft_logit
     const char *const *keys = NULL;
     double *p = ft_calloc(3 * (size_t)t->job.labels.count, sizeof *p, "probabilities");
     ft_status status = p != NULL ? ft_answer_keys(t->job.label_names, t->job.labels.count, &arena, &keys) : FT_NO_MEMORY;
+    ft_places places = {.rank = NULL};
+    if (status == FT_OK) status = ft_places_find(&t->job.split[split].data, logits, &places);
     for (int64_t i = 0; status == FT_OK && i < t->job.split[split].data.examples; i++) {
-        status = write_prediction(t, split, i, ft_logits_row(logits, i), keys, p, out);
+        status = write_prediction(t, split, i, ft_logits_row(logits, i), keys, &places, p, out);
         if (status == FT_OK && ferror(out)) status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
     }
     free(p);
+    ft_places_free(&places);
     ft_arena_free(&arena);
     return status == FT_OK ? ft_logits_status(logits) : status;
 }

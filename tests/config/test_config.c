@@ -383,7 +383,8 @@ static void test_metrics(void **state) {
         "precision_samples", "recall_macro", "recall_micro", "recall_weighted",   "recall_binary",   "recall_samples", "f1_macro",        "f1_micro",           "f1_weighted",
         "f1_binary",    "f1_samples",   "hamming_loss",      "matthews",     "cohen_kappa",       "auroc",           "average_precision", "log_loss",         "brier",
         "ece",          "pearson",      "spearman",          "mse",             "rmse",            "mae",                "r2",
-        "precision_strict", "recall_strict", "f1_strict", "f1_macro_strict"};
+        "precision_strict", "recall_strict", "f1_strict", "f1_macro_strict",
+        "mrr", "mrr_10", "map", "ndcg", "ndcg_5", "ndcg_10", "recall_1", "recall_5", "recall_10", "recall_100"};
     static const char lower[] = " loss hamming_loss log_loss brier ece mse rmse mae ";
     for (int i = 0; i < FT_METRIC_COUNT; i++) {
         assert_string_equal(ft_metric_name((ft_metric)i), names[i]);

@@ -26,6 +26,7 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
                              "max_length", (json_int_t)s->max_length, "truncation", s->truncation, "tokenizer_rules",
                              rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head",
                              "hidden", hidden, "activation", s->head_activation);
+    if (s->group_column[0] != '\0') ft_json_put(json_object_get(root, "columns"), "group", json_string(s->group_column), &failed);
     ft_json_put(root, "window_pooling", json_string(pooling_names[s->window_pooling]), &failed);
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
@@ -134,14 +135,16 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
     FT_TRY(read_rules(root, path, &s->tokenizer_rules));
     FT_TRY(read_long_texts(root, path, arena, s));
     const json_t *columns = json_object_get(root, "columns");
-    const char *text, *pair, *label;
+    const char *text, *pair, *label, *group;
     FT_TRY(ft_json_string(columns, path, "text", "", &text));
     FT_TRY(ft_json_string(columns, path, "pair", "", &pair));
     FT_TRY(ft_json_string(columns, path, "label", "", &label));
+    FT_TRY(ft_json_string(columns, path, "group", "", &group));
+    s->group_column = ft_arena_strdup(arena, group);
     s->text_column = ft_arena_strdup(arena, text);
     s->pair_column = ft_arena_strdup(arena, pair);
     s->label_column = ft_arena_strdup(arena, label);
-    if (s->text_column == NULL || s->pair_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
+    if (s->text_column == NULL || s->group_column == NULL || s->pair_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
     const char *task, *separator;
     FT_TRY(ft_json_string(root, path, "task", "single_label", &task));
     FT_TRY(ft_json_string(root, path, "label_separator", ",", &separator));
@@ -157,6 +160,7 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
 ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_settings *s) {
     *s = (ft_model_settings){.text_column = "",
                              .pair_column = "",
+                             .group_column = "",
                              .label_column = "",
                              .label_separator = ",",
                              .temperature = 1,

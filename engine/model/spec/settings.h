@@ -6,6 +6,7 @@
 
 typedef struct ft_model_settings {
     const char *text_column, *label_column; // of the training file
+    const char *group_column;               // of the queries of a ranking; "": it is the first text
     const char *pair_column;                // of the second texts; "": there are none
     int64_t max_length;
     const char *truncation;                 // data.truncation, not "auto"

@@ -30,11 +30,13 @@ const char *ft_split_name(ft_split split) {
     return names[split];
 }
 
+static bool has_queries(const ft_config *c) { return ft_task_spec_of(c->train.task)->grouped; }
+
 static ft_status check_folds(const ft_config *c) {
     if (c->data.fold > c->data.folds)
         return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds,
                        (long long)c->data.fold);
-    if (c->data.folds == 0 && c->data.validation_split == 0 && c->data.group[0] != '\0')
+    if (c->data.folds == 0 && c->data.validation_split == 0 && c->data.group[0] != '\0' && !has_queries(c))
         return ft_fail(FT_INVALID, "data.group",
                        "groups are kept together in folds, and neither data.folds nor data.validation_split is set");
     if (c->data.validation_split > 0 && (c->data.folds > 0 || c->data.validation[0] != '\0'))
@@ -53,8 +55,9 @@ static ft_status cut_by(ft_job *job, int32_t *fold_of) {
     if (!train->source_row || !validation->source_row) return FT_NO_MEMORY;
     uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // the same for all of train.seeds
     const ft_table *table = &train->table;
-    if (c->data.folds > 0) FT_TRY(ft_folds_assign(table->label, table->id, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
-    else FT_TRY(ft_holdout_assign(table->label, table->id, table->rows, c->data.validation_split, seed, "data.validation_split", fold_of));
+    const char *const *group = table->id == NULL && has_queries(c) ? table->text : table->id; // no query is on both sides
+    if (c->data.folds > 0) FT_TRY(ft_folds_assign(table->label, group, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
+    else FT_TRY(ft_holdout_assign(table->label, group, table->rows, c->data.validation_split, seed, "data.validation_split", fold_of));
     int fold = c->data.fold > 0 ? (int)c->data.fold - 1 : 0;
     FT_TRY(ft_table_split(&train->table, fold_of, fold, &validation->table, train->source_row, validation->source_row));
     validation->path = train->path;
@@ -87,7 +90,7 @@ static ft_status read_tables(ft_job *job) {
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
                                           .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels, .words = takes_words(c),
-                                          .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
+                                          .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
         FT_TRY(ft_open_input(d->path, &file));
         close(file);
@@ -149,7 +152,7 @@ static ft_status open_data(ft_job *job) {
 
 // Its worst case, without any.
 static ft_status assume_data(ft_job *job, int labels) {
-    job->labels.count = labels > 0 ? labels : (int)job->model_config.num_labels;
+    job->labels.count = labels > 0 ? labels : has_queries(job->config) ? 1 : (int)job->model_config.num_labels;
     FT_TRY(ft_task_assume(job));
     FT_TRY(ft_task_set_loss(job));
     return ft_fit_max_length(&job->input, &job->model_config, job->config->data.max_length, FT_AUTO, &job->max_length);
