@@ -23,6 +23,7 @@ typedef enum ft_keep { FT_KEEP_AS_READ = 0, FT_KEEP_FP32, FT_KEEP_BF16, FT_KEEP_
 typedef enum ft_frozen_dropout { FT_FROZEN_DROPOUT_AUTO = 0, FT_FROZEN_DROPOUT_ON, FT_FROZEN_DROPOUT_OFF } ft_frozen_dropout;
 typedef enum ft_adapter_type { FT_ADAPTER_NONE = 0, FT_ADAPTER_LORA, FT_ADAPTER_DORA } ft_adapter_type;
 typedef enum ft_adapter_bias { FT_ADAPTER_BIAS_NONE = 0, FT_ADAPTER_BIAS_ADAPTED, FT_ADAPTER_BIAS_ALL } ft_adapter_bias;
+typedef enum ft_adapter_mask { FT_ADAPTER_MASK_EACH = 0, FT_ADAPTER_MASK_SHARED } ft_adapter_mask;
 typedef enum ft_adapter_init { FT_ADAPTER_INIT_TRUE = 0, FT_ADAPTER_INIT_GAUSSIAN, FT_ADAPTER_INIT_FALSE } ft_adapter_init;
 typedef enum ft_scheduler {
     FT_SCHED_LINEAR = 0,
@@ -147,6 +148,7 @@ typedef struct ft_config {
         double alpha;
         bool rslora;
         double dropout;
+        ft_adapter_mask dropout_mask; // of adapters that read the same rows
         const char *targets, *exclude; // spec/adapter.h
         ft_int_list layers;            // empty: all
         ft_adapter_bias bias;

@@ -6,6 +6,7 @@
 static const ft_option_choice type_choices[] = {{"none", FT_ADAPTER_NONE}, {"lora", FT_ADAPTER_LORA}, {"dora", FT_ADAPTER_DORA}, {NULL, 0}};
 static const ft_option_choice bias_choices[] = {
     {"none", FT_ADAPTER_BIAS_NONE}, {"lora_only", FT_ADAPTER_BIAS_ADAPTED}, {"all", FT_ADAPTER_BIAS_ALL}, {NULL, 0}};
+static const ft_option_choice mask_choices[] = {{"each", FT_ADAPTER_MASK_EACH}, {"shared", FT_ADAPTER_MASK_SHARED}, {NULL, 0}};
 static const ft_option_choice init_choices[] = {
     {"true", FT_ADAPTER_INIT_TRUE}, {"gaussian", FT_ADAPTER_INIT_GAUSSIAN}, {"false", FT_ADAPTER_INIT_FALSE}, {NULL, 0}};
 
@@ -21,7 +22,10 @@ static const ft_option rows[] = {
           .help = "What an adapter adds counts alpha / r times."),
     BOOL(adapter.rslora, FIXED, "false", .elsewhere = "use_rslora", .help = "It counts alpha / sqrt(r) times."),
     FLOAT(adapter.dropout, FIXED, "0", 0, 1, .high_open = true, .elsewhere = "lora_dropout",
-          .help = "Dropout of what adapters read, each with a mask of its own."),
+          .help = "Dropout of what adapters read (adapter.dropout_mask)."),
+    CHOICE(adapter.dropout_mask, FIXED, "each", mask_choices,
+           .help = "each: every adapter drops what it reads by a mask of its own, as in PEFT. shared: those that read the same rows (queries, keys and "
+                   "values; both halves of a gated layer) by one mask, and their first products are one, which is faster; another draw, of the same distribution for each layer."),
     STRING(adapter.targets, FIXED, "auto", .elsewhere = "target_modules lora_target_modules lora_target lora_targets",
            .help = "Which linear layers have an adapter. all-linear: all but the head's. A list of names, or of the ends of names behind a "
                    "dot: query, output.dense. Else a regular expression (as Python's) for the whole name: "

@@ -68,14 +68,15 @@ static void test_logits_and_gradients(void **state) {
 // The same bits whatever the micro-batches and the threads, with dropout in front of adapters: in the last layer a shared A has rows of
 // two kinds.
 static void test_same_bits(void **state) {
-    static const char *const dropping[] = {"adapter.dropout=0.3", NULL}, *const half[] = {"adapter.dropout=0.2", "train.precision=bf16", NULL};
+    static const char *const dropping[] = {"adapter.dropout=0.3", NULL}, *const half[] = {"adapter.dropout=0.2", "train.precision=bf16", NULL},
+                 *const shared[] = {"adapter.dropout=0.3", "adapter.dropout_mask=shared", NULL};
     static const char *const models[] = {"bert_all", "deberta_v1_all", "deberta_v3_all", "bert_bias_all", "bert_dora_all", "deberta_v1_dora", "deberta_v3_dora"};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
-        for (int p = 0; p < 3; p++) {
+        for (int p = 0; p < 4; p++) {
             float *whole = NULL;
             for (int way = 0; way < 4; way++) {
                 fixture f;
-                open_adapter(&f, models[m], way == 0 ? 1 : 2, p == 0 ? NULL : p == 1 ? dropping : half);
+                open_adapter(&f, models[m], way == 0 ? 1 : 2, p == 0 ? NULL : p == 1 ? dropping : p == 2 ? half : shared);
                 float losses[64];
                 const int64_t n = f.data.examples;
                 const ft_step_state step = {.seed = 3, .loss_factor = 1.0f / (float)n, .loss_scale = 1};
@@ -198,6 +199,105 @@ static void test_dropped_magnitudes(void **state) {
     }
 }
 
+// ---- masks ------------------------------------------------------------------------------------------------------------------------
+
+enum { MASK_TEXTS = 8, MASK_WIDTH = 1024 }; // elements of a mask here
+
+// What the adapter drops of so many rows: 0, or what is kept counts for more.
+static void draw_mask(fixture *f, uint32_t number, float *out) {
+    static const ft_step_state step = {.seed = 11, .step = 2};
+    int32_t slot[MASK_TEXTS], position[MASK_TEXTS];
+    float *ones = malloc(MASK_TEXTS * MASK_WIDTH * sizeof *ones);
+    for (int i = 0; i < MASK_TEXTS; i++) slot[i] = i, position[i] = 3;
+    for (int i = 0; i < MASK_TEXTS * MASK_WIDTH; i++) ones[i] = 1;
+    ft_dropout_args args = {.dropout = {.probability = 0.25f, .layer = number, .site = FT_SITE_ADAPTER, .step = &step, .slot = slot, .position = position},
+                            .x = ft_matrix(ones, MASK_TEXTS, MASK_WIDTH, FT_F32),
+                            .y = ft_matrix(out, MASK_TEXTS, MASK_WIDTH, FT_F32)};
+    OK(FT_RUN(f->device, dropout, &args));
+    free(ones);
+}
+
+static double shares(const float *a, const float *b) { // of elements that are kept in both
+    int both = 0;
+    for (int i = 0; i < MASK_TEXTS * MASK_WIDTH; i++) both += a[i] != 0 && b[i] != 0;
+    return both / (double)(MASK_TEXTS * MASK_WIDTH);
+}
+
+// PEFT makes a dropout for every module that it adapts: as many masks as its file has A's. Of shared masks there is one for Q, K and V. Both keep
+// three of four elements, two masks of their own nine of sixteen together.
+// (Wrong: layers that share a mask, Q and V with one where three are asked for, a mask that keeps another part.)
+static void test_masks(void **state) {
+    static const struct {
+        const char *name, *mask;
+        int masks;
+    } rows[] = {{"bert_all", "adapter.dropout_mask=each", 12},   {"bert_all", "adapter.dropout_mask=shared", 8},
+                {"bert_qv", "adapter.dropout_mask=each", 4},     {"bert_qv", "adapter.dropout_mask=shared", 2},
+                {"albert_all", "adapter.dropout_mask=each", 0},  {"albert_all", "adapter.dropout_mask=shared", 0},
+                {"deberta_v1_all", "adapter.dropout_mask=each", 0}};
+    float *mask[64];
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const char *overrides[] = {"adapter.dropout=0.25", rows[r].mask, NULL};
+        fixture f;
+        int count = 0, in_file = 0;
+        uint32_t numbers[64];
+        open_adapter(&f, rows[r].name, 1, overrides);
+        for (int layer = 0; layer < f.model.layers; layer++) {
+            const ft_layer_parameters *l = &f.model.layer[layer];
+            const ft_linear *const linear[] = {&l->qkv, &l->output, &l->up, &l->down};
+            for (size_t k = 0; k < 4; k++)
+                for (int i = 0; i < linear[k]->adapter_count; i++) {
+                    bool known = false;
+                    for (int n = 0; n < count && !known; n++) known = numbers[n] == linear[k]->adapters[i].number;
+                    if (!known) numbers[count++] = linear[k]->adapters[i].number;
+                }
+        }
+        for (int i = 0; i < f.model.parameters.count; i++)
+            in_file += strstr(f.model.parameters.list[i].name, "encoder.layer.") != NULL && strstr(f.model.parameters.list[i].name, ".lora_A.") != NULL;
+        if (rows[r].masks > 0) assert_int_equal(count, rows[r].masks);
+        if (rows[r].masks > 0 && strstr(rows[r].mask, "each") != NULL) assert_int_equal(count, in_file);
+        for (int n = 0; n < count; n++) {
+            draw_mask(&f, numbers[n], mask[n] = malloc(MASK_TEXTS * MASK_WIDTH * sizeof(float)));
+            assert_true(fabs(shares(mask[n], mask[n]) - 0.75) < 0.03); // six deviations
+            for (int other = 0; other < n; other++) assert_true(fabs(shares(mask[n], mask[other]) - 0.5625) < 0.035);
+        }
+        for (int n = 0; n < count; n++) free(mask[n]);
+        close_adapter(&f);
+    }
+}
+
+static void split(const ft_linear *l, const ft_parameters *p) {
+    for (int i = 1; i < l->adapter_count; i += 2) {
+        ft_adapter *a = (ft_adapter *)&l->adapters[i];
+        float *b = ft_parameter_weight(p, a->b).data;
+        a->scale *= 2;
+        for (int64_t k = 0; k < p->list[a->b].count; k++) b[k] *= 0.5f;
+    }
+}
+
+// With one mask the A of Q, K and V are one product: the losses are those of three products, which adapters of other scales have. And the loss
+// changes along its gradient as that says. (Wrong: columns of another part, a mask that counts columns of all, another mask on the way back.)
+static void test_shared_mask(void **state) {
+    static const char *const models[] = {"bert_all", "deberta_v3_all", "electra_all", "bert_dora_all", "albert_all"};
+    static const char *const overrides[] = {"adapter.dropout=0.3", "adapter.dropout_mask=shared", NULL};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        fixture f;
+        open_adapter(&f, models[m], 2, overrides);
+        const ft_parameters *p = &f.model.parameters;
+        const bool dora = strstr(models[m], "dora") != NULL; // whose norms are constants for the gradient
+        const double whole = loss_at(&f, NULL, 0);
+        float *direction = malloc((size_t)p->trainable * sizeof *direction);
+        memcpy(direction, p->gradients, (size_t)p->trainable * sizeof *direction);
+        const double size = norm_of(direction, p->trainable), by = 2e-3 / size;
+        const double slope = (loss_at(&f, direction, by) - loss_at(&f, direction, -by)) / (2 * by);
+        if (!dora && !(fabs(slope - size * size) <= 3e-3 * size * size)) fail_msg("%s: the loss changes by %.6g along a gradient of %.6g", models[m], slope, size * size);
+        free(direction);
+        for (int layer = 0; layer < f.model.layers && strcmp(models[m], "albert_all") != 0; layer++) split(&f.model.layer[layer].qkv, p);
+        const double parts = loss_at(&f, NULL, 0);
+        if (!(fabs(whole - parts) <= 2e-6)) fail_msg("%s: loss %.9g as one product, %.9g as several", models[m], whole, parts);
+        close_adapter(&f);
+    }
+}
+
 // Written and read again nothing changes; merged, the plain model has the logits.
 static void test_files(void **state) {
     char dir[] = "/tmp/ft_adapters_XXXXXX";
@@ -229,6 +329,7 @@ static void test_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits_and_gradients), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_fifty_steps),
-                                       cmocka_unit_test(test_dropped_magnitudes),                                       cmocka_unit_test(test_files)};
+                                       cmocka_unit_test(test_dropped_magnitudes), cmocka_unit_test(test_masks), cmocka_unit_test(test_shared_mask),
+                                       cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

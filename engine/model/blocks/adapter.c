@@ -50,12 +50,12 @@ static bool next_stack(const ft_pass *pass, ft_rows_kind kind, const ft_linear *
         reach r;
         if (!reaches(l, a, &r)) continue;
         const ft_dropout dropout = ft_adapter_dropout(pass, kind, a);
-        if (s->count > 0 && (dropout.probability > 0 || a->scale != s->scale)) return true;
+        const bool same_mask = s->count > 0 && a->number == s->part[0].adapter->number; // adapter.dropout_mask
+        if (s->count > 0 && ((dropout.probability > 0 && !same_mask) || a->scale != s->scale)) return true;
         s->part[s->count++] = r;
         s->rank += a->rank;
         s->scale = a->scale;
         s->dropout = dropout;
-        if (dropout.probability > 0) return ++*at, true;
     }
     return s->count > 0;
 }

@@ -1,9 +1,10 @@
 // adapter.h - low-rank adapters of linear layers: y += s drop(x) A^T B^T beside a product whose own weight is frozen. Internal to linear.c
 // and to who splits a layer's rows.
 //
-//     z = s x' A^T [T,r];  y += z B^T          x' = drop(x); every adapter has a mask of its own
+//     z = s x' A^T [T,r];  y += z B^T          x' = drop(x); every adapter has a mask of its own,
+//                                                                      or those of one x have one (adapter.dropout_mask)
 //     dB += dy^T z;  dz = s dy B;  dA += dz^T x';  dx += drop(dz A)
-// Nothing of the size of the layer's weight is made. Adapters of parts of a layer (Q, K and V) read one x: without dropout their A stand one
+// Nothing of the size of the layer's weight is made. Adapters of parts of a layer (Q, K and V) read one x: without dropout, or with one mask, their A stand one
 // below the other and are one product. z is made again on the way back.
 #ifndef FT_ADAPTER_H
 #define FT_ADAPTER_H

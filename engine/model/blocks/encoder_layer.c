@@ -52,7 +52,7 @@ static void number_adapters(ft_builder *b, ft_linear *l) {
     if (own == NULL) return;
     for (int i = 0; i < l->adapter_count; i++) {
         own[i] = l->adapters[i];
-        own[i].number = b->model->modules->adapters++;
+        own[i].number = ft_build_adapter_number(b, i > 0 ? own : NULL);
     }
     l->adapters = own;
 }

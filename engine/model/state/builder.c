@@ -103,6 +103,10 @@ static bool rank_fits(const ft_builder *b, const char *module, int64_t rank, int
     return false;
 }
 
+uint32_t ft_build_adapter_number(ft_builder *b, const ft_adapter *first) {
+    return b->options->adapter.dropout_mask == FT_ADAPTER_MASK_SHARED && first != NULL ? first->number : b->model->modules->adapters++;
+}
+
 void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const *names) {
     ft_adapter some[FT_MOST_ADAPTERS];
     const char *of[FT_MOST_ADAPTERS];
@@ -117,7 +121,7 @@ void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const
         const int64_t outputs = count == 1 ? l->outputs : i == 0 ? l->lead : l->width;
         b->failed |= !rank_fits(b, module, shape.rank, outputs, l->inputs);
         some[adapters] = (ft_adapter){.rank = shape.rank, .scale = (float)shape.scale, .dropout = (float)b->options->adapter.dropout,
-                                      .number = b->model->modules->adapters++, .first = i * parts, .parts = parts};
+                                      .number = ft_build_adapter_number(b, adapters > 0 ? some : NULL), .first = i * parts, .parts = parts};
         of[adapters++] = names[i];
     }
     if (adapters == 0 || b->failed) return;

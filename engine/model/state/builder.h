@@ -46,6 +46,8 @@ ft_linear ft_build_layer_linear(ft_builder *b, ft_layer_linear which, const char
 int ft_build_mixing(ft_builder *b, const char *name, int64_t heads);
 // Adapters of a layer whose parts are called so: as many names as parts, or one for all of them. Behind its weights.
 void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const *names);
+// By which the next adapter of a layer drops what it reads; `first`: the layer's first adapter, NULL: this is it.
+uint32_t ft_build_adapter_number(ft_builder *b, const ft_adapter *first);
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width);
 // Of a layer whose parts are parameters of their own: do all of them stand together?
 void ft_build_apart(ft_builder *b, ft_linear *l);

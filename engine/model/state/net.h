@@ -23,7 +23,7 @@ typedef struct ft_adapter {
     int magnitude;    // the same: of every output (dora.h); -1: there is none
     int64_t rank;
     float scale, dropout;
-    uint32_t number;  // among all of the model, for its dropout
+    uint32_t number;  // among all of the model, for its dropout; of adapters with one mask the same
     int first, parts; // of the layer
 } ft_adapter;
 
