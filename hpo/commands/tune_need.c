@@ -6,6 +6,7 @@
 #include "engine/plan/texts.h"
 #include "engine/train/room/observer.h"
 #include "hpo/plan/points.h"
+#include "hpo/space/options_study.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,8 +28,28 @@ static void add(ft_tuning_need *need, const ft_plan *plan, size_t *smallest) {
     if (!fits) return;
     need->fits = true;
     need->least = least_of(need->least, peak);
-    if (peak > need->largest) need->largest = peak;
+    if (peak > need->largest) {
+        need->largest = peak;
+        need->trunk = plan->memory.at_peak[FT_MEM_WEIGHTS];
+    }
     if (plan->host_others.peak > need->others) need->others = plan->host_others.peak;
+}
+
+// Has it frozen weights that other trials on the CPU can have in common with it?
+static bool can_share(const ft_config *point, const ft_plan *plan) {
+    return point->adapter.type != FT_ADAPTER_NONE && point->model.storage != FT_KEEP_AUTO && plan->threads > 0;
+}
+
+// A step of a batch as large as those of several trials is what theirs together are, but for their adapters.
+static void predict_gain(const ft_config *point, const ft_plan *plan, ft_tuning_need *need) {
+    ft_config larger = *point;
+    ft_plan all;
+    if (need->gain > 0 || ft_study_options_of(point)->pack != FT_AUTO) return;
+    larger.train.batch_size *= FT_PACK_PLANNED;
+    larger.train.micro_batch = FT_AUTO;
+    if (ft_plan_run(&larger, &(ft_plan_request){.budget_bytes = 0}, &all) == FT_OK && all.step_seconds > 0)
+        need->gain = FT_PACK_PLANNED * plan->step_seconds / all.step_seconds;
+    ft_error_clear();
 }
 
 // Points as far apart in their list as they can be: of a large space its corners come first.
@@ -36,6 +57,7 @@ static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuni
     const double began = ft_now();
     const int64_t count = points->count < POINTS ? points->count : POINTS;
     int64_t planned = 0;
+    bool share = true;
     size_t smallest = 0;
     for (int64_t i = 0; i < count && (planned + need->unread == 0 || ft_now() - began < SECONDS); i++) {
         ft_config point;
@@ -45,12 +67,15 @@ static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuni
         if (status == FT_OK) status = ft_plan_find_texts(&point, missing);
         if (status == FT_OK) status = ft_plan_run(&point, &(ft_plan_request){.budget_bytes = 0}, &plan);
         if (status == FT_OK) add(need, &plan, &smallest);
+        if (status == FT_OK) share = share && can_share(&point, &plan);
+        if (status == FT_OK && share) predict_gain(&point, &plan, need);
         if (status == FT_OK) planned++;
         ft_arena_free(&point.arena);
         if (status == FT_NO_MEMORY) need->unread++; // not even its texts had room
         else if (status != FT_OK && status != FT_INVALID) return status;
         ft_error_clear();
     }
+    if (!share) need->trunk = 0;
     if (!need->fits) need->least = need->largest = smallest; // and is refused with that
     if (planned == 0 && need->unread > 0) need->killed = true;
     need->all = points->exhaustive && planned == points->count;

@@ -107,14 +107,15 @@ static const ft_option rows[] = {
         .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
                 "counted. 0: never."),
     INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs max_concurrent",
-        .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = 0 they "
+        .help = "Trials that run at the same time, each in a worker process of its own (or several, study.pack); with device.threads = 0 they "
                 "share the cores. auto: one a core, at most 8. Fewer where the memory of so many processes is not there beside the "
                 "coordinator's, which plans of the space tell before the first trial."),
-    INT(study.pack, FREE, "1", 1, 256, .unit = "trials", .elsewhere = "trials_per_worker",
-        .help = "Trials that each worker process trains together, beside one copy of a frozen model: of a study of adapters on the CPU whose "
+    INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker",
+        .help = "How many of the trials that run at the same time share a worker process and one copy of a frozen model: of a study of adapters on the CPU whose "
                 "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model is in memory once, and their "
                 "micro-batches go through its weights together. Results are those of trials that run alone, to the bit; a worker "
-                "that is killed costs each of its trials one retry. Trials that cannot share a model run in turn. 1: one at a time."),
+                "that is killed costs each of its trials one retry. Trials that cannot share a model run in turn. At least so many run at the same time, whatever study.parallel is. "
+                "auto: all of study.parallel where there is no memory for as many processes, or where a plan predicts at least 10% less time; else 1."),
     INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_tasks_per_child maxtasksperchild",
         .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where memory is feared that "
                 "libraries and drivers never give back. No result changes; one with study.pack above 1 stays. 0: it stays as long as it is sound."),

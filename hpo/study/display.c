@@ -89,7 +89,7 @@ void ft_display_start(const ft_tuning *t) {
     ft_info("study      %s in %s", t->place.name, t->place.directory);
     ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->options->sampler,
             t->options->pruner);
-    const int pack = (int)t->options->pack, workers = (t->slot_count + pack - 1) / pack;
+    const int pack = t->pack > 0 ? t->pack : 1, workers = (t->slot_count + pack - 1) / pack;
     if (pack > 1)
         ft_info("workers    %d worker%s, %s%d trials at a time%s%s", workers, workers == 1 ? "" : "s", workers == 1 ? "" : "each of ",
                 t->slot_count < pack ? t->slot_count : pack, workers == 1 ? "" : " with ", workers == 1 ? "" : threads_text(t, threads));

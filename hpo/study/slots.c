@@ -57,7 +57,7 @@ static uint64_t oom_kills(void) {
 }
 
 // The slots of one worker process stand side by side.
-static int pack_of(const ft_tuning *t) { return (int)t->options->pack; }
+static int pack_of(const ft_tuning *t) { return t->pack > 0 ? t->pack : 1; }
 
 // With all that share it: their sockets are made with the process.
 static ft_status start_worker(ft_tuning *t, ft_slot *slot) {
@@ -121,14 +121,14 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 
 // ---- open and close -------------------------------------------------------------------------------------------------
 
-static int workers_asked(const ft_tuning *t) {
+static int at_a_time(const ft_tuning *t) {
     const int own = (int)t->config->device.threads, suits = ft_cpu_threads() / (own > 0 ? own : 1);
     if (t->options->parallel != FT_AUTO) return (int)t->options->parallel;
     return suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
 }
 
 int ft_slots_asked(const ft_tuning *t) {
-    return workers_asked(t) * pack_of(t) < FT_TURNS_LIMIT ? workers_asked(t) * pack_of(t) : FT_TURNS_LIMIT;
+    return at_a_time(t) > pack_of(t) ? at_a_time(t) : pack_of(t); // a pack at least
 }
 
 static void share_cores(ft_tuning *t) {

@@ -38,9 +38,12 @@
 
 // What processes of trials need, of plans of some points of the space: bytes of the whole process (engine/train/room/host.h), what the
 // allocator of a CPU device reserves included. largest 0: nothing is known.
+enum { FT_PACK_PLANNED = 8 };
 typedef struct ft_tuning_need {
     size_t least, largest; // of the smallest point; of the largest that fits where it is alone, beside the coordinator
     size_t others;         // the most of all but what the allocator of a CPU device reserves, of points that fit so
+    size_t trunk;          // of the largest, the frozen weights that trials of one process can share; 0: not all points have such
+    double gain;           // predicted: FT_PACK_PLANNED trials' steps one after the other, by that of a batch as large as all of them; 0: unknown
     bool fits;             // some point does
     bool all;              // every point of the space was planned
     int unread;            // points whose texts could not be read for want of memory
@@ -89,7 +92,8 @@ typedef struct ft_tuning {
     int64_t front_count;
     ft_slot *slots;                   // [slot_count]
     int slot_count;
-    int crew;               // that there is memory for; 0: nobody knows
+    int pack;               // trials of a worker at a time, as found out; 0: nobody has
+    int crew;               // trials at a time that there is memory for; 0: nobody knows
     size_t coordinator;     // bytes that this process may come to hold
     int threads;            // of each worker; 0: those of device.threads
     uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
@@ -129,9 +133,11 @@ ft_status ft_tune(const ft_config *config, const ft_tuning_call *call);
 // crew.c: how many workers there is memory for beside the coordinator; FT_NO_MEMORY, before anything is written: not for one.
 size_t ft_tuning_coordinator_bytes(void); // that this process may come to hold, asked before a study is open
 ft_status ft_tuning_fit_crew(ft_tuning *tuning, const ft_tuning_need *need);
-// Of `asked` workers. *verdict: of the first number above it, if that is less than asked.
-int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int asked,
+// Of `asked` trials at a time, `pack` in a process. *verdict: of the first number above it, if that is less than asked.
+int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int asked, int pack,
                ft_host_verdict *verdict);
+// study.pack = auto, for `asked` trials at a time of which there is memory for `crew` in processes of their own: how many share one.
+int ft_pack_of(const ft_tuning_need *need, int asked, int crew);
 // settings.c: sampler and pruner as the configuration wants them.
 ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
 ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
