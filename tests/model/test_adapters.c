@@ -91,11 +91,17 @@ static void test_same_bits(void **state) {
         }
 }
 
+// A frozen model of few bits: as bitsandbytes makes numbers of them, in PEFT's float64.
+static const char *const few_bits[][2] = {{"bert_dora_nf4", "model.storage=nf4"}, {"deberta_v3_dora_int8", "model.storage=int8"}, {"bert_qv_nf4", "model.storage=nf4"}};
+enum { FEW_BITS = sizeof few_bits / sizeof few_bits[0] };
+
 static void test_fifty_steps(void **state) {
-    for (int c = 0; c < CASES; c++) {
+    for (int c = 0; c < CASES + FEW_BITS; c++) {
         fixture f, base;
-        open_adapter(&f, cases[c], 2, NULL);
-        base.expect = adapter_base_expect(cases[c]);
+        const char *name = c < CASES ? cases[c] : few_bits[c - CASES][0], *storage[] = {c < CASES ? NULL : few_bits[c - CASES][1], NULL};
+        open_adapter(&f, name, 2, storage);
+        if (c >= CASES) check_logits(&f, name, "logits", 1e-5);
+        base.expect = adapter_base_expect(name);
         int64_t steps, batches;
         float *losses = expected(&f, "train.losses", &steps);
         int32_t *order = expected_ints(&base, "train.batches", NULL), *cu = expected_ints(&base, "train.batch_cu", &batches);
@@ -110,10 +116,10 @@ static void test_fifty_steps(void **state) {
             for (int64_t i = 0; i < n; i++) mean += got[i] / (double)n;
             ft_update_state outcome;
             update(&f, 1e-3f, n, &outcome, device_update);
-            if (!(fabs(mean - losses[k]) <= 1e-4 * fmax(1, losses[k]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", cases[c], (long long)k, mean, losses[k]);
+            if (!(fabs(mean - losses[k]) <= 1e-4 * fmax(1, losses[k]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", name, (long long)k, mean, losses[k]);
         }
         ft_memory_free(f.memory, device_update);
-        check_logits(&f, cases[c], "after.logits", 1e-4);
+        check_logits(&f, name, "after.logits", 1e-4);
         free(losses), free(order), free(cu);
         ft_safetensors_close(base.expect);
         close_adapter(&f);
@@ -327,9 +333,43 @@ static void test_files(void **state) {
     OK(ft_remove_tree(dir));
 }
 
+// Of every family there is, with adapters of all its linear layers: merged, the model has the logits that it had with them.
+// (Wrong: a family whose rows stand in another order than its adapters', a layer that is passed over.)
+static void test_merged_families(void **state) {
+    static const char *const families[] = {"bert_gelu", "roberta", "xlm_roberta", "camembert", "distilbert", "electra", "electra_even", "albert", "albert_groups",
+                                           "deberta_v1", "deberta_v1_c2p", "deberta_v1_p2c", "deberta_v2_c2p", "deberta_v2_conv", "deberta_v2_p2c",
+                                           "deberta_v2_plain", "deberta_v2_unshared", "deberta_v3", "modernbert", "modernbert_cls", "data2vec_text", "ernie",
+                                           "nomic_bert", "gte", "gte_types"};
+    for (size_t i = 0; i < 2 * sizeof families / sizeof families[0]; i++) {
+        const char *name = families[i / 2], *overrides[] = {i % 2 == 0 ? "adapter.type=lora" : "adapter.type=dora", "adapter.r=3", "adapter.alpha=5", "adapter.targets=all-linear",
+                                                           "adapter.init=false", NULL};
+        char dir[512];
+        ft_model_config config;
+        snprintf(dir, sizeof dir, "%s/%s", FT_TEST_VECTORS, name);
+        OK(ft_model_config_load(dir, &config));
+        const bool refused = config.family->other_modules; // test_refusals
+        ft_model_config_free(&config);
+        if (refused) continue;
+        fixture f;
+        open_fixture(&f, name, 1, NULL, overrides);
+        const int64_t n = ft_dataset_rows(&f.data) * f.model.labels;
+        float *plain = calloc((size_t)n, sizeof *plain), *merged = calloc((size_t)n, sizeof *merged);
+        OK(predict_fixture(&f, (ft_batch_limits){0, 0}, plain));
+        OK(ft_model_merge_adapters(&f.model, &f.config, &f.options));
+        for (int k = 0; k < f.model.parameters.count; k++) // nothing of them is left
+            if (strstr(f.model.parameters.list[k].name, ".lora_B.") != NULL) assert_true(norm_of(ft_parameter_weight(&f.model.parameters, k).data, f.model.parameters.list[k].count) == 0);
+        OK(predict_fixture(&f, (ft_batch_limits){0, 0}, merged));
+        double largest = 1;
+        for (int64_t k = 0; k < n; k++) largest = fmax(largest, fabs((double)plain[k]));
+        assert_near(name, overrides[0], merged, plain, n, 1e-5 * largest);
+        free(plain), free(merged);
+        close_fixture(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits_and_gradients), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_fifty_steps),
                                        cmocka_unit_test(test_dropped_magnitudes), cmocka_unit_test(test_masks), cmocka_unit_test(test_shared_mask),
-                                       cmocka_unit_test(test_files)};
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_merged_families)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ The oracle is PEFT's own code in float64 (fp32 files, widened), dropout off. exp
     train.losses [50], after.logits [B,C]       50 steps of AdamW (0.9, 0.999, 1e-8) at RATE, weight decay 0.01 on the Trainer's decay group,
                                                 clip 1.0, constant rate, batches as the base's train.batches, round and round
     merged.logits [B,C]                         after merge_and_unload, of the adapter as saved
+Beside a trunk of few bits (QUANTISED) the base's linear layers, but for the head, are what bitsandbytes makes of its own bytes of them; there is no merged model.
 """
 
 import argparse
@@ -59,6 +60,31 @@ CASES = {
     "modernbert_dora": ("modernbert", dict(r=4, lora_alpha=8, use_dora=True, target_modules="all-linear")),
     "deberta_v2_unshared": ("deberta_v2_unshared", dict(r=4, lora_alpha=8, modules_to_save=["pooler"], target_modules="all-linear")),
 }
+QUANTISED = {"bert_dora_nf4": "nf4", "deberta_v3_dora_int8": "int8", "bert_qv_nf4": "nf4"}
+CASES |= {
+    "bert_dora_nf4": ("bert_gelu", dict(r=4, lora_alpha=8, use_dora=True, target_modules="all-linear", exclude_modules=["pooler.dense"])),
+    "deberta_v3_dora_int8": ("deberta_v3", dict(r=4, lora_alpha=8, use_dora=True, modules_to_save=["pooler"], target_modules="all-linear")),
+    "bert_qv_nf4": ("bert_gelu", dict(r=4, lora_alpha=8)),
+}
+
+
+def of_few_bits(weight, form):
+    """bitsandbytes' bytes of a matrix as numbers again; those of 4 bits by the formula, as its kernel for CPUs has another for narrow matrices."""
+    from bitsandbytes import functional
+
+    if form == "int8":
+        codes, scales, _ = functional.int8_vectorwise_quant(weight.clone())
+        return torch.ops.bitsandbytes.int8_vectorwise_dequant(codes, scales)
+    codes, state = functional.quantize_4bit(weight, quant_type=form, compress_statistics=False)
+    codes = torch.stack([codes.reshape(-1) >> 4, codes.reshape(-1) & 15], 1).reshape(-1)[:weight.numel()].long()
+    return (state.code[codes] * state.absmax.repeat_interleave(64)[:weight.numel()]).reshape(weight.shape)
+
+
+def quantise(model, form):
+    for name, module in model.named_modules():
+        saved = any(part in name for part in ("classifier", "pooler")) and not (form == "nf4" and "pooler" in name)
+        if isinstance(module, torch.nn.Linear) and not saved:
+            module.weight.data = of_few_bits(module.weight.data, form)
 
 
 def decays(name):
@@ -108,6 +134,8 @@ def make(name, base_name, options):
     base = load_file(f"{base_dir}/expect.safetensors")
     torch.manual_seed(len(name) * 7 + 1)
     plain = AutoModelForSequenceClassification.from_pretrained(base_dir, dtype=torch.float32)
+    if name in QUANTISED:
+        quantise(plain, QUANTISED[name])
     model = get_peft_model(plain, LoraConfig(task_type="SEQ_CLS", init_lora_weights=False, base_model_name_or_path=base_name, **options))
     model.peft_config["default"].base_model_name_or_path = base_name
     with torch.no_grad():
@@ -145,6 +173,9 @@ def make(name, base_name, options):
     expect["train.losses"] = torch.stack(trained)
     with torch.no_grad():
         expect["after.logits"] = logits_of(model, base, everything, 0)
+    if name in QUANTISED:
+        save_file({k: v.float().contiguous() for k, v in expect.items()}, f"{out}/expect.safetensors")
+        return
     from peft import PeftModel
     fresh = PeftModel.from_pretrained(AutoModelForSequenceClassification.from_pretrained(base_dir, dtype=torch.float32), out)
     merged = float64(fresh.merge_and_unload()).eval()
