@@ -40,6 +40,10 @@ typedef struct gpu_op {
 extern const gpu_op gpu_ops[];
 extern const int gpu_op_count;
 
+// Those of gpu_ops_magnitude.c.
+setup_function gpu_ops_row_norm_setup, gpu_ops_column_scale_setup;
+run_function gpu_ops_row_norm, gpu_ops_column_scale, gpu_ops_column_scale_times;
+
 // Ends the program with the error that `status` says, if it is one.
 void need(ft_status status);
 
