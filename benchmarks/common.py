@@ -117,6 +117,28 @@ def provenance():
     }
 
 
+def add_lora_options(parser):
+    """Both sides train a low-rank adapter beside a frozen model, with the same settings."""
+    parser.add_argument("--lora-r", type=int, default=0, help="LoRA (PEFT's on the other side) of this rank in place of all parameters")
+    parser.add_argument("--lora-alpha", type=float, default=16.0)
+    parser.add_argument("--lora-dropout", type=float, default=0.0)
+    parser.add_argument("--lora-all", action="store_true", help="on all linear layers, else on queries and values")
+
+
+def lora_of_trainer(options):
+    if options.lora_r == 0:
+        return []
+    words = ["--lora-r", str(options.lora_r), "--lora-alpha", str(options.lora_alpha), "--lora-dropout", str(options.lora_dropout)]
+    return words + (["--lora-all"] if options.lora_all else [])
+
+
+def lora_of_ftengine(options):
+    if options.lora_r == 0:
+        return []
+    words = ["adapter.type=lora", f"adapter.r={options.lora_r}", f"adapter.alpha={options.lora_alpha}", f"adapter.dropout={options.lora_dropout}"]
+    return words + (["adapter.targets=all-linear"] if options.lora_all else [])
+
+
 def write_results(output, document, markdown):
     os.makedirs(os.path.dirname(output), exist_ok=True)
     with open(output + ".json", "w", encoding="utf-8") as f:

@@ -7,6 +7,7 @@ accuracy on --test after the last step (of --task regression: pearson and mse), 
     hf_train.py export --model DIRECTORY --labels N --seed N --output DIRECTORY     a checkpoint with a drawn head
     hf_train.py train  --model DIRECTORY --train FILE [--test FILE] [options]
 
+--lora-r R: PEFT's LoRA on queries and values (--lora-all: on all linear layers), the head trained in full, in place of all parameters.
 --task regression: one number a text, num_labels=1 and problem_type="regression", whose loss is the mean squared error.
 """
 
@@ -100,6 +101,14 @@ def judge(model, tokenizer, test, regression):
     return {"pearson": float(pearson), "mse": float(((x - y) ** 2).mean())}
 
 
+def adapted(model, arguments):
+    from peft import LoraConfig, get_peft_model
+
+    targets = "all-linear" if arguments.lora_all else None
+    return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=arguments.lora_r, lora_alpha=arguments.lora_alpha, lora_dropout=arguments.lora_dropout,
+                                            target_modules=targets))
+
+
 def train(arguments):
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     rows, regression = read_tsv(arguments.train), arguments.task == "regression"
@@ -108,6 +117,8 @@ def train(arguments):
     model = AutoModelForSequenceClassification.from_pretrained(
         arguments.model, num_labels=1 if regression else len(names), problem_type=arguments.task, dtype=torch.float32
     )
+    if arguments.lora_r > 0:
+        model = adapted(model, arguments)
     clock = Clock()
     with tempfile.TemporaryDirectory() as scratch:
         trainer = CountingTrainer(
@@ -171,6 +182,10 @@ def main():
     command.add_argument("--warmup-steps", type=int, default=0)
     command.add_argument("--max-length", type=int, default=128)
     command.add_argument("--seed", type=int, default=42)
+    command.add_argument("--lora-r", type=int, default=0)
+    command.add_argument("--lora-alpha", type=float, default=16)
+    command.add_argument("--lora-dropout", type=float, default=0.0)
+    command.add_argument("--lora-all", action="store_true")
     command.add_argument("--skip", type=int, default=5, help="steps at the start that are not timed (at least 1)")
     arguments = parser.parse_args()
     if arguments.command == "export":

@@ -8,7 +8,7 @@
 For every seed transformers draws a head for MiniLM and the checkpoint is exported; both sides start from it, with the
 same order of examples (the seed's) and the same hyper-parameters (3 epochs, 5e-5 linear, batch 32, no warm-up), and
 differ in dropout's random numbers. A regression makes the mean squared error small on both sides (the Trainer's
-problem_type="regression" with one label). What is compared is of the model after the last step on the test file, which no
+problem_type="regression" with one label). With --lora-r both train a LoRA, PEFT's on the Trainer's side. What is compared is of the model after the last step on the test file, which no
 side saw. The result is the difference of means with its 95% interval, over the pairs and as independent samples: within 1
 point of accuracy, or 0.02 of Pearson's correlation?
 """
@@ -27,7 +27,10 @@ from common import (  # noqa: E402
     RESULTS,
     ROOT,
     TREC,
+    add_lora_options,
     label_names,
+    lora_of_ftengine,
+    lora_of_trainer,
     mean,
     measured,
     paired,
@@ -91,7 +94,8 @@ def run_trainer(options, model, seed, log):
             str(seed),
             "--skip",
             "1",
-        ],
+        ]
+        + lora_of_trainer(options),
         log,
     )
     return json.loads(text)[options.task.metric], process["process_seconds"]
@@ -117,6 +121,7 @@ def run_ftengine(options, model, seed, scratch, log):
             f"output.dir={run}",
         ]
         + options.task.options
+        + lora_of_ftengine(options)
         + limit,
         log,
     )
@@ -169,11 +174,12 @@ def main():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--max-length", type=int, default=128)
+    add_lora_options(parser)
     parser.add_argument("--output", help="without extension; for TREC results/trec_seeds, else it must be given")
     options = parser.parse_args()
     options.task = TASKS[options.task]
     if options.output is None:
-        if options.train != parser.get_default("train"):
+        if options.train != parser.get_default("train") or options.lora_r > 0:
             parser.error("--output: where do the results of this data go?")
         options.output = os.path.join(RESULTS, "trec_seeds")
     seeds = [int(s) for s in options.seeds.split(",")]

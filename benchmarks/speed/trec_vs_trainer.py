@@ -6,7 +6,8 @@
 Both sides fine-tune the same exported MiniLM checkpoint in fp32 on all cores over the same batches (same seed, so the
 same order; batch 32; default collator on the Hugging Face side). In every round both run, the side that begins
 alternates, and the machine's FMA peak is probed before, between and after: virtual machines change phase by 2x.
-tokens/s count real tokens only. The Trainer's first --skip steps are not timed, ftengine's all are.
+tokens/s count real tokens only. With --lora-r both train a LoRA, PEFT's on the Trainer's side, and a third run, ftengine's of all parameters, says what
+a step of an adapter takes of a full one's time. The Trainer's first --skip steps are not timed, ftengine's all are.
 """
 
 import argparse
@@ -22,9 +23,12 @@ from common import (  # noqa: E402
     RESULTS,
     ROOT,
     TREC,
+    add_lora_options,
     build_probe,
     fma_peak,
     label_names,
+    lora_of_ftengine,
+    lora_of_trainer,
     measured,
     median,
     provenance,
@@ -56,7 +60,8 @@ def run_trainer(options, model, log):
             str(options.seed),
             "--skip",
             str(options.skip),
-        ],
+        ]
+        + lora_of_trainer(options),
         log,
     )
     result = json.loads(text)
@@ -69,7 +74,7 @@ def run_trainer(options, model, log):
     }
 
 
-def run_ftengine(options, model, scratch, log):
+def run_ftengine(options, model, scratch, log, adapter):
     run = os.path.join(scratch, "run")
     shutil.rmtree(run, ignore_errors=True)
     limit = [f"train.max_steps={options.max_steps}"] if options.max_steps > 0 else [f"train.epochs={options.epochs}"]
@@ -87,6 +92,7 @@ def run_ftengine(options, model, scratch, log):
             f"output.dir={run}",
         ]
         + limit
+        + adapter
         + options.set,
         log,
     )
@@ -103,7 +109,8 @@ def run_ftengine(options, model, scratch, log):
 
 
 def table(document):
-    lines = title_lines(document, "ftengine beside the Hugging Face Trainer: speed and memory") + [
+    rival = "PEFT and the Hugging Face Trainer, LoRA" if "step_of_full" in document["summary"] else "the Hugging Face Trainer"
+    lines = title_lines(document, f"ftengine beside {rival}: speed and memory") + [
         "| round | side | real tokens/s | peak resident | FMA peak before / after, GFLOP/s | tokens/s per GFLOP/s "
         "| cores taken by others / the host |",
         "|---|---|---|---|---|---|---|",
@@ -126,6 +133,11 @@ def table(document):
         "",
         f"- real tokens/s: **{s['speed_ratio']:.2f}x** ({low:.2f} to {high:.2f}); each divided by the FMA peak beside it: {s['speed_ratio_by_peak']:.2f}x",
         f"- peak resident memory: **{s['resident_ratio']:.2f}x**",
+    ]
+    if "step_of_full" in s:
+        least, most = s["step_of_full_range"]
+        lines.append(f"- a step of the adapter takes **{s['step_of_full']:.2f}x** ({least:.2f} to {most:.2f}) of the time of ftengine's step of all parameters")
+    lines += [
         "",
         f"Trainer: {document['rounds'][0]['trainer']['versions']}. "
         f"Data: {document['data']}, {document['tokens']} real tokens a run.",
@@ -153,6 +165,7 @@ def main():
     parser.add_argument(
         "--set", action="append", default=[], metavar="section.key=value", help="an option for ftengine alone"
     )
+    add_lora_options(parser)
     parser.add_argument("--output", default=os.path.join(RESULTS, "trec_vs_trainer"), help="without extension")
     options = parser.parse_args()
     options.fma_peak = os.path.abspath(options.fma_peak)
@@ -186,10 +199,12 @@ def main():
         )
         sides = {
             "trainer": lambda: run_trainer(options, model, log),
-            "ftengine": lambda: run_ftengine(options, model, scratch, log),
+            "ftengine": lambda: run_ftengine(options, model, scratch, log, lora_of_ftengine(options)),
+            "full": lambda: run_ftengine(options, model, scratch, log, []),
         }
         for number in range(options.rounds):
-            order = ["trainer", "ftengine"] if number % 2 == 0 else ["ftengine", "trainer"]
+            order = ["trainer", "ftengine"] + (["full"] if options.lora_r > 0 else [])
+            order = order if number % 2 == 0 else order[::-1]
             pair = {"order": order}
             peak = fma_peak(options.fma_peak)
             for side in order:
@@ -219,6 +234,9 @@ def main():
         "speed_ratio_by_peak": median(ratios("tokens_per_gflop")),
         "resident_ratio": median(ratios("resident_bytes")),
     }
+    if options.lora_r > 0:
+        times = [pair["full"]["tokens_per_second"] / pair["ftengine"]["tokens_per_second"] for pair in document["rounds"]]
+        document["summary"] |= {"step_of_full": median(times), "step_of_full_range": [min(times), max(times)]}
     write_results(options.output, document, table(document))
 
 
