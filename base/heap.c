@@ -118,4 +118,12 @@ void ft_heap_trim(void) {
 #endif
 }
 
+size_t ft_heap_free_bytes(void) {
+#ifdef __GLIBC__
+    return mallinfo2().fordblks;
+#else
+    return 0;
+#endif
+}
+
 void *ft_heap_malloc(size_t bytes) { return ft_heap_expect(bytes, "JSON") ? malloc(bytes) : NULL; }

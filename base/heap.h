@@ -17,6 +17,9 @@ enum { FT_HEAP_LARGE = 256 << 10 };
 size_t ft_heap_large_bytes(const void *block); // of the heap, NULL is fine: what goes back with it
 // Memory that was freed goes back to the system, as far as it lies in whole pages: behind a stage that took much.
 void ft_heap_trim(void);
+// Bytes that were freed and whose addresses the heap keeps, for they lie below what is in use: the next requests are served from them, and
+// take no further addresses. 0 where the C library does not say.
+size_t ft_heap_free_bytes(void);
 
 // The present context (context.h) is watched from now on; one watch at a time: the last that was begun. limit: bytes that the process may
 // hold, SIZE_MAX: they are only counted. limit_name: what is set to it, for messages; it stays valid.

@@ -28,12 +28,13 @@ def histogram(values, edges):
     return rows
 
 
-def one(seed, scratch, largest):
+def one(seed, scratch, options):
     """All that is judged of the run of a seed: its words, the size of its texts, [(kind, what came)], faults."""
-    args, told = host_runs.draw(seed, scratch, largest)
+    args, told = host_runs.draw(seed, scratch, options.largest, options.threads, options.large_share, options.repeated_share)
     size = os.path.getsize(next(a for a in args if a.startswith("data.train="))[len("data.train="):])
     results, faults = [], []
-    for kind in ["cgroup"] + (["as"] if seed % 4 == 1 else []) + (["data"] if seed % 4 == 2 else []):
+    every = options.all_kinds
+    for kind in ["cgroup"] + (["as"] if every or seed % 4 == 1 else []) + (["data"] if every or seed % 4 == 2 else []):
         try:
             result = host_runs.judge(args, kind)
         except RuntimeError as e:
@@ -51,6 +52,10 @@ def main():
     p.add_argument("--runs", type=int, default=200)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--largest", type=float, default=100e6, help="bytes of the largest training file")
+    p.add_argument("--large-share", type=float, default=0.15, help="of runs with files above 3 MB")
+    p.add_argument("--repeated-share", type=float, default=0.2, help="of runs for two seeds, some of them with folds")
+    p.add_argument("--all-kinds", action="store_true", help="each run under RLIMIT_AS and RLIMIT_DATA too")
+    p.add_argument("--threads", type=int, default=16, help="of a run, at most")
     p.add_argument("--seconds", type=float, default=1e9, help="no new run after that")
     p.add_argument("--parallel", type=int, default=2, help="runs at the same time")
     p.add_argument("--output", help="a table for people, as Markdown")
@@ -60,7 +65,7 @@ def main():
         os.environ["FTENGINE_LEDGER_DIR"] = f"{scratch}/ledger"
 
         def work(seed):
-            return (seed, one(seed, scratch, options.largest)) if time.time() - began < options.seconds else (seed, None)
+            return (seed, one(seed, scratch, options)) if time.time() - began < options.seconds else (seed, None)
 
         with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
             for seed, done in pool.map(work, range(options.seed, options.seed + options.runs)):

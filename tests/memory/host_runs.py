@@ -68,8 +68,9 @@ def write_texts(path, rows, words, classes, task, rng):
             f.write(f"{lines[i % len(lines)]} {i}\t{label}\n")
 
 
-def draw(seed, scratch, largest, most_threads=16):
-    """A run: the arguments of `ftengine train`, and words about it. largest: bytes of its texts, at most."""
+def draw(seed, scratch, largest, most_threads=16, large_share=0.15, repeated_share=0.2):
+    """A run: the arguments of `ftengine train`, and words about it. largest: bytes of its texts, at most; large_share: of runs above 3 MB,
+    which take their time; repeated_share: of runs for several seeds, some with folds."""
     rng = random.Random(seed)
     directory = f"{scratch}/{seed}"
     shutil.rmtree(directory, ignore_errors=True)
@@ -80,7 +81,7 @@ def draw(seed, scratch, largest, most_threads=16):
     classes = 1 if task == "regression" else rng.choice([2, 3, 10, 100, 500, 2000])
     small = min(largest, 3e6)
     size = int(10 ** rng.uniform(3, math.log10(small)))
-    if largest > small and rng.random() < 0.15:  # the large ones take their time
+    if largest > small and rng.random() < large_share:
         size = int(10 ** rng.uniform(math.log10(small), math.log10(largest)))
     words = rng.choice([3, 12, 60])
     rows = max(4 * classes + 8, size // (6 * words + 12))
@@ -94,7 +95,7 @@ def draw(seed, scratch, largest, most_threads=16):
             f"data.max_length={rng.choice([16, 64, 128])}", "train.max_steps=2", f"output.dir={directory}/run", "device.name=cpu",
             f"data.cache_dir={directory}/cache"]
     told = [shape, task, f"{classes} classes", f"{os.path.getsize(f'{directory}/train.tsv') / 1e6:.3f} MB", precision, f"{threads} threads"]
-    repeated = rng.random() < 0.2 and size < 3e6
+    repeated = rng.random() < repeated_share and size < 3e6
     if repeated:
         args += [f"train.seeds={rng.randrange(9)},{rng.randrange(10, 99)}"]
         told.append("2 seeds")

@@ -57,3 +57,27 @@ grep -q "limit RLIMIT_DATA (ulimit -d): 195.3MiB, .* left: this one binds" out |
 expect 0 "$FTENGINE" devices --json
 [ "$(json out 'sum(l["binds"] for l in d["limits"]), any(l["kind"] == "machine" for l in d["limits"])')" = "(1, True)" ] ||
     fail "the limits: $(cat out)"
+
+# Several seeds of a model with thousands of classes: what a run writes about them is megabytes of the heap, whose addresses stay there.
+# All of it was planned before the first; the second is not refused when that has been trained.
+python3 - <<'PYTHON'
+with open("classes.tsv", "w") as f:
+    f.write("text\tlabel\n")
+    for i in range(80000):
+        f.write(f"good food {i}\tc{i // 2}\n")
+PYTHON
+head -101 classes.tsv >tested.tsv
+many=("$here/follow.ini" "data.train=$scratch/classes.tsv" "data.test=$scratch/tested.tsv" "data.validation=$scratch/tested.tsv" eval.strategy=no data.max_length=16
+    train.batch_size=1 train.max_steps=1 train.seeds=1,2 model.head.hidden=8 model.ignore_mismatched_sizes=true device.name=cpu device.threads=1
+    data.cache_dir=none)
+expect 0 "$FTENGINE" plan "${many[@]}" --json
+mv out planned
+for kind in v d; do
+    figure=$([ $kind = v ] && echo address_bytes || echo data_bytes)
+    kilobytes=$(($(json planned "d['host']['$figure']") / 1000))
+    rm -rf many
+    expect 0 limited $kind $kilobytes "$FTENGINE" train "${many[@]}" output.dir=many
+    rm -rf many
+    expect 3 limited $kind $((kilobytes - 5000)) "$FTENGINE" train "${many[@]}" memory.limit=1GiB output.dir=many && one_error RLIMIT
+    [ ! -e many ] || fail "a run was begun under ulimit -$kind $((kilobytes - 5000))"
+done

@@ -2,6 +2,7 @@
 
 #include "base/heap.h"
 #include "engine/memory/process.h"
+#include "engine/train/job/data_report.h"
 #include "engine/train/job/features.h"
 #include "engine/train/step/predict.h"
 #include "kernels/devices/devices.h"
@@ -11,13 +12,18 @@
 // A thread touches two pages of its stack, and the kernel has its own; beside that the program's own bookkeeping there.
 enum { STACK_TOUCHED = 12 << 10, KERNEL_OF_THREAD = 34 << 10, KERNEL_OF_PROCESS = 512 << 10, BYTES_OF_TABLES = 512, MODEL_HEADER = 64 << 10, FILES_MOST = 2 << 20, RANGE_ALIGNMENT = 2 << 20 };
 
-static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
+// Of what the heap kept, as much may lie in pieces that are too small for what comes.
+enum { HEAP_PIECES = 256 << 10 };
 
-// The largest evaluation; while its logits are there the best model is saved, whose files name every class.
+static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+// The largest evaluation; while its logits are there the best model is saved, whose files name every class. So does run.json, at the end.
 static size_t evaluation_bytes(const ft_room *room) {
     const ft_job *job = room->job;
     const size_t saving = ft_model_config_save_bytes(job->labels.count);
-    size_t most = saving;
+    size_t most = larger(saving, ft_data_report_json_bytes(job));
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
         if (!ft_job_evaluates(job, (ft_split)s)) continue;
         const size_t judging = ft_evaluation_host_bytes(job->task, &job->split[s].data, job->labels.count, room->eval_capacity);
@@ -41,6 +47,7 @@ static size_t files_bytes(const ft_room *room) {
 void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t device, int later_threads, ft_host_memory *out) {
     const ft_job_held *held = &room->job->held;
     const bool of_host = !ft_device_queues(room->device);
+    ft_heap_trim(); // of what was freed since the texts were tokens
     const ft_process_addresses now = ft_process_addresses_now();
     const size_t texts = ft_job_texts_bytes(room->job), here = ft_process_held(getpid()), later = (size_t)later_threads;
     const ft_feature_bytes features = ft_job_feature_bytes(room->job);
@@ -64,9 +71,11 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
     part[FT_PART_SLACK] = FT_HOST_SLACK_BYTES;
     out->peak = (sum > out->loading ? sum : out->loading) + part[FT_PART_FILES] + part[FT_PART_KERNEL] + part[FT_PART_SLACK];
 
-    // While texts are there nothing of the device is, and the other way round.
+    // While texts are there nothing of the device is, and the other way round. What comes from the heap takes no addresses as far as the
+    // heap kept some, of the run before maybe.
     const size_t later_on = less(less(sum, later * STACK_TOUCHED), less(here, texts)), earlier = device > 0 ? less(out->loading, here) + texts : 0;
-    const size_t grows = (later_on > earlier ? later_on : earlier) + part[FT_PART_SLACK] + later * ft_cpu_stack_bytes();
+    const size_t kept = less(ft_heap_free_bytes(), HEAP_PIECES), later_heap = less(later_on, part[FT_PART_DEVICE] + part[FT_PART_PINNED]);
+    const size_t grows = larger(later_on - smaller(kept, later_heap), less(earlier, kept)) + part[FT_PART_SLACK] + later * ft_cpu_stack_bytes();
     out->data = less(now.data, texts) + grows;
     out->addresses = less(now.all, texts) + grows + out->mapped;
     if (device > 0 && of_host) out->addresses += less(planned->peak_extent[0] + planned->peak_extent[1], device) + RANGE_ALIGNMENT;

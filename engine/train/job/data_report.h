@@ -11,5 +11,7 @@
 ft_status ft_data_report_splits(const ft_job *job);
 // A split's figures for run.json's "data"; *failed is set when the host has no memory.
 json_t *ft_data_report_json(const ft_job *job, ft_split split, bool *failed);
+// Bytes of the host that those of all splits take together, when run.json is written or, of one among several runs, read again.
+size_t ft_data_report_json_bytes(const ft_job *job);
 
 #endif
