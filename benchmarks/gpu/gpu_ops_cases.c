@@ -516,6 +516,13 @@ static ft_status weighted_cross_entropy(test *t, int side) {
 static ft_status binary_cross_entropy(test *t, int side) {
     RUN(binary_cross_entropy, LOGITS_AND_LOSSES, .targets = matrix(t, 5, side, t->rows, CLASSES), .gamma = 2);
 }
+static void spans_setup(test *t) {
+    losses_setup(t);
+    add_bounds(t); // 6
+}
+static ft_status span_cross_entropy(test *t, int side) {
+    RUN(span_cross_entropy, LOGITS_AND_LOSSES, .sequences = sequences_of(t), .cu_rows = t->at[6][side], .marks = t->at[1][side]);
+}
 static ft_status squared_error(test *t, int side) {
     RUN(squared_error, LOGITS_AND_LOSSES, .targets = matrix(t, 5, side, t->rows, CLASSES));
 }
@@ -604,6 +611,7 @@ const gpu_op gpu_ops[] = {
     {"cross_entropy", losses_setup, cross_entropy, 2e-6, FLOATS, 0},
     {"weighted_cross_entropy", losses_setup, weighted_cross_entropy, 2e-6, FLOATS, 0},
     {"binary_cross_entropy", losses_setup, binary_cross_entropy, 2e-6, FLOATS, 0},
+    {"span_cross_entropy", spans_setup, span_cross_entropy, 2e-6, FLOATS, 0},
     {"squared_error", losses_setup, squared_error, 2e-6, FLOATS, 0},
     {"gradient_norm", update_setup, gradient_norm, 2e-6, FLOATS, 0},
     {"adamw", update_setup, adamw, 2e-6, ROWS, 1},

@@ -46,9 +46,12 @@ ft_status ft_classifier_find(const char *given, ft_arena *arena, const char **di
 // A plain Hugging Face model may not say what it is for: then it is what transformers takes it for with class labels.
 static void choose_task(ft_classifier *c) {
     const char *type = json_string_value(json_object_get(c->config.json, "problem_type"));
-    const ft_task named = ft_model_config_is_of_tokens(&c->config) ? FT_TASK_TOKEN_CLASSIFICATION : ft_task_of_problem_type(type);
+    const ft_task named = ft_model_config_is_of_tokens(&c->config)  ? FT_TASK_TOKEN_CLASSIFICATION
+                          : ft_model_config_is_of_spans(&c->config) ? FT_TASK_QUESTION_ANSWERING
+                                                                    : ft_task_of_problem_type(type);
     c->task = ft_task_spec_of(c->settings.task != FT_TASK_AUTO ? c->settings.task : named);
     if (ft_task_has_tokens(c->task)) ft_model_config_set_tokens(&c->config);
+    if (ft_task_has_spans(c->task)) ft_model_config_set_spans(&c->config);
 }
 
 static ft_status choose_labels(ft_classifier *c) {
@@ -160,7 +163,7 @@ static ft_status open_adapter(ft_classifier *c, const char *base, const char **t
 static ft_status choose_thresholds(ft_classifier *c) {
     const int count = ft_threshold_count(&c->task->scoring, c->labels.count);
     double given;
-    FT_TRY(ft_threshold_parse(c->options.eval.threshold, &given));
+    FT_TRY(ft_threshold_parse(c->options.eval.threshold, c->task, &given));
     if (strcmp(c->options.eval.threshold, "tuned") == 0)
         return ft_fail(FT_INVALID, "eval.threshold", "thresholds are tuned in training; a saved model has a number, or its own");
     c->threshold = c->settings.threshold_count > 0 ? c->settings.threshold : NULL;
@@ -176,12 +179,16 @@ static ft_status choose_thresholds(ft_classifier *c) {
 static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const char *tokenizer) {
     const bool ours = c->settings.label_count > 0, automatic = strcmp(c->options.data.truncation, "auto") == 0;
     c->options.train.task = c->task->id;
-    const char *truncation = rows != NULL && automatic ? "head" : automatic && ours ? c->settings.truncation : ft_task_truncation(&c->options);
+    const char *truncation = rows != NULL && automatic ? "head" : automatic && ours ? c->settings.truncation : ft_task_truncation(&c->options, c->task);
     const ft_input_request request = {.directory = tokenizer,
                                       .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
                                       .truncation = truncation,
                                       .lower_case = rows != NULL && rows->lower_case};
-    return ft_input_open(rows == NULL && ft_task_has_tokens(c->task) ? &ft_word_input : &ft_text_input, &request, &c->input);
+    const ft_input_kind *kind = rows != NULL                ? &ft_text_input
+                                : ft_task_has_spans(c->task)  ? &ft_question_input
+                                : ft_task_has_tokens(c->task) ? &ft_word_input
+                                                              : &ft_text_input;
+    return ft_input_open(kind, &request, &c->input);
 }
 
 // Of rows as far as tokenizer and model go: who trained the model had no reason to say less.
@@ -256,13 +263,14 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .need = need,
                               .id = c->task->grouped && need != FT_LABEL_IGNORED && group[0] != '\0' ? group : NULL,
                               .empty_labels = c->task->empty_labels,
-                              .words = ft_task_has_tokens(c->task)};
+                              .words = ft_task_has_tokens(c->task),
+                              .questions = ft_task_has_spans(c->task)};
 }
 
 ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
     if (ft_format_from_name(name, format) && (plain || *format != FT_FORMAT_TEXT)) return FT_OK;
     ft_fail(FT_INVALID, "--format", "unknown format %s%s", name, plain ? "" : " of labelled data");
-    ft_hint("auto, tsv, csv, jsonl, conll%s", plain ? " or text (one text a line)" : "");
+    ft_hint("auto, tsv, csv, jsonl, conll, squad%s", plain ? " or text (one text a line)" : "");
     return FT_INVALID;
 }
 

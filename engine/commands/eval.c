@@ -2,6 +2,8 @@
 
 #include "base/json/json.h"
 #include "base/log.h"
+#include "engine/data/question_set.h"
+#include "engine/metrics/answers.h"
 #include "engine/metrics/metrics.h"
 
 #include <errno.h>
@@ -102,6 +104,8 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     judgement j = {0};
     ft_logits logits = {.file = -1};
     float *losses = NULL;
+    ft_answer_verdict *answers = NULL;
+    const bool spans = ft_task_has_spans(c->task);
     const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
     FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
@@ -110,16 +114,26 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     losses = ft_calloc((size_t)ft_dataset_rows(&set), sizeof *losses, "losses");
     status = losses != NULL ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    FT_TRY_GOTO(ft_classifier_predict(c, &set, &logits, losses, show_progress, NULL), done);
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, &logits, spans ? NULL : losses, show_progress, NULL), done);
     ft_status_line("%s", "");
+    if (spans) {
+        const ft_answer_rules rules = ft_answer_rules_of(&c->options, false);
+        if (set.questions->unanswerable > 0 && c->threshold == NULL)
+            ft_warn("the model always answers, and %lld of %lld questions have no answer: eval.threshold=0 lets it say so", 
+                    (long long)set.questions->unanswerable, (long long)set.examples);
+        answers = ft_calloc((size_t)set.examples, sizeof *answers, "answers");
+        status = answers != NULL ? ft_answers_judge_all(&set, &logits, &rules, answers, losses) : FT_NO_MEMORY;
+        if (status != FT_OK) goto done;
+    }
     const ft_scores scores = {.scoring = &c->task->scoring,
                               .n = ft_dataset_judged(&set),
                               .outputs = c->labels.count,
                               .logits = logits.all,
                               .kept = &logits,
                               .labels = set.label,
-                              .first = set.groups.count > 0 ? set.groups.first : set.first_row,
+                              .first = spans ? NULL : set.groups.count > 0 ? set.groups.first : set.first_row,
                               .member = set.groups.member,
+                              .answers = answers,
                               .names = c->label_names,
                               .targets = set.target,
                               .sets = set.sets.first != NULL ? &set.sets : NULL,
@@ -133,6 +147,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
 done:
     ft_logits_close(&logits);
     free(losses);
+    free(answers);
     ft_metrics_free(&j.metrics);
     ft_dataset_free(&set);
     ft_table_free(&table);

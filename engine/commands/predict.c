@@ -42,6 +42,7 @@ static bool ends_with(const char *text, const char *end) {
 
 static ft_format written_format(const char *output, bool json) {
     if (json || (output != NULL && ends_with(output, ".jsonl"))) return FT_FORMAT_JSONL;
+    if (output != NULL && ends_with(output, ".json")) return FT_FORMAT_SQUAD; // of questions; else refused
     return output != NULL && ends_with(output, ".csv") ? FT_FORMAT_CSV : FT_FORMAT_TSV;
 }
 
@@ -49,6 +50,7 @@ static ft_table_request wanted(const ft_classifier *c, const request *r) {
     ft_table_request wanted = ft_classifier_request(c, r->read, FT_LABEL_IGNORED);
     wanted.id = r->form.id;
     wanted.plain = r->form.id == NULL; // who asks for a column has a table
+    if (ft_task_has_spans(c->task) && wanted.id == NULL) wanted.id = ""; // the usual one, where there is one
     return wanted;
 }
 
@@ -105,7 +107,7 @@ static ft_status run_one(job *j, ft_classifier *c, const char *path, ft_table *t
         FT_TRY(ft_table_read(j->r->data, &columns, table));
         FT_TRY(ft_predictions_begin(c, &j->predictions));
         FT_TRY(ft_predictions_table(&j->predictions, table->rows));
-    } else if ((table->pair != NULL) != (columns.pair[0] != '\0')) {
+    } else if (!columns.questions && (table->pair != NULL) != (columns.pair[0] != '\0')) {
         return ft_fail(FT_INVALID, path, "this model was trained on %s, the first one on %s",
                        table->pair != NULL ? "single texts" : "pairs of texts", table->pair != NULL ? "pairs" : "single texts");
     }
@@ -118,6 +120,12 @@ static ft_status run_model(job *j, const char *path, ft_table *table) {
     ft_status status = ft_classifier_open(j->r->sections, path, j->r->base, words->override_count, words->overrides, &c);
     if (status == FT_OK && j->r->form.logits && ft_task_has_tokens(c.task))
         status = ft_fail(FT_INVALID, "--logits", "a model of token_classification answers with entities, which have no logits (%s)", path);
+    if (status == FT_OK && j->r->form.logits && ft_task_has_spans(c.task))
+        status = ft_fail(FT_INVALID, "--logits", "a model of question_answering answers with texts, which have no logits (%s)", path);
+    if (status == FT_OK && j->r->form.format == FT_FORMAT_SQUAD && !ft_task_has_spans(c.task)) {
+        status = ft_fail(FT_INVALID, "--output", "one JSON object of all answers is for question_answering (%s)", path);
+        ft_hint("a name that ends with .jsonl has a line an example");
+    }
     if (status == FT_OK) status = j->models == 1 ? run_stream(j, &c, path) : run_one(j, &c, path, table);
     ft_error error;
     ft_error_save(&error);
@@ -152,6 +160,7 @@ static ft_status run(const request *r, int count, const char *const *models) {
     ft_status status = FT_OK;
     for (j.model = 1; status == FT_OK && j.model <= count; j.model++) status = run_model(&j, models[j.model - 1], &table);
     if (status == FT_OK && count > 1) status = write_piece(&j, &table);
+    if (status == FT_OK) ft_predictions_write_end(&r->form, j.file.stream);
     ft_status_line("%s", "");
     ft_blocks_close(&j.blocks);
     ft_predictions_free(&j.predictions);

@@ -1,3 +1,5 @@
+#include "engine/data/question_set.h"
+#include "engine/tasks/span_answer.h"
 #include "engine/commands/predictions.h"
 
 #include "base/log.h"
@@ -52,7 +54,7 @@ static ft_status choose_separator(const ft_classifier *c, ft_predictions *p) {
 }
 
 ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *p) {
-    *p = (ft_predictions){.classes = first->labels.count, .task = first->task};
+    *p = (ft_predictions){.classes = first->labels.count, .task = first->task, .rules = ft_answer_rules_of(&first->options, false)};
     p->threshold_room = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->threshold_room);
     if (p->threshold_room == NULL) return FT_NO_MEMORY;
     FT_TRY(name_classes(first, p));
@@ -85,6 +87,7 @@ static void forget_words(ft_predictions *p) {
     ft_spill_free(p->word);
     p->first_row = NULL;
     p->word = NULL;
+    ft_dataset_free(&p->questions);
 }
 
 // How many words its texts have the first model says.
@@ -94,7 +97,7 @@ ft_status ft_predictions_table(ft_predictions *p, int64_t rows) {
     p->models = 0;
     p->threshold = NULL;
     forget_words(p);
-    return make_room(p, ft_task_has_tokens(p->task) ? 0 : rows);
+    return make_room(p, ft_task_reads_rows(p->task) ? 0 : rows);
 }
 
 void ft_predictions_free(ft_predictions *p) {
@@ -158,6 +161,24 @@ static void add_up(const ft_classifier *c, const float *logits, const int *class
     p->models++;
 }
 
+// The windows of the first model are those of all.
+static ft_status take_questions(ft_predictions *p, const char *path, ft_dataset *set) {
+    const ft_dataset *known = &p->questions;
+    if (p->models == 0) {
+        FT_TRY(make_room(p, ft_dataset_rows(set)));
+        p->questions = *set;
+        *set = (ft_dataset){.examples = 0};
+        return FT_OK;
+    }
+    if (ft_dataset_rows(set) == p->rows && set->sequences == known->sequences &&
+        memcmp(set->first_read, known->first_read, (size_t)(set->sequences + 1) * sizeof *set->first_read) == 0 &&
+        memcmp(set->questions->begin, known->questions->begin, (size_t)p->rows * sizeof *set->questions->begin) == 0)
+        return FT_OK;
+    ft_fail(FT_INVALID, path, "this model reads contexts in other tokens or windows than the first one: there is no mean of what they say");
+    ft_hint("the same data.max_length and data.truncation, and models of one tokenizer");
+    return FT_INVALID;
+}
+
 // The words that are read, which the first model says, are those of all.
 static ft_status take_words(ft_predictions *p, const char *path, ft_dataset *set) {
     if (!ft_task_has_tokens(p->task)) return FT_OK;
@@ -191,12 +212,13 @@ ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *pa
     add_thresholds(c, class_of, p->models + 1, p);
     FT_TRY_GOTO(ft_classifier_build(c, table, data, NULL, &set), done);
     FT_TRY_GOTO(take_words(p, path, &set), done);
+    if (ft_task_has_spans(p->task)) FT_TRY_GOTO(take_questions(p, path, &set), done);
     logits = ft_calloc((size_t)p->rows * (size_t)p->classes + 1, sizeof *logits, "logits");
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
     status = logits && probability ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     ft_logits those = ft_logits_in(logits, p->rows, p->classes);
-    FT_TRY_GOTO(ft_classifier_predict(c, &set, &those, NULL, progress, context), done);
+    FT_TRY_GOTO(ft_classifier_predict(c, p->questions.questions != NULL && p->models == 0 ? &p->questions : &set, &those, NULL, progress, context), done);
     add_up(c, logits, class_of, probability, p);
 done:
     free(logits);
@@ -217,9 +239,10 @@ ft_status ft_predictions_write_header(const ft_predictions *p, const ft_table *t
     ft_cell_writer w = {.out = out, .format = form->format};
     ft_arena arena = {0};
     ft_status status = FT_OK;
-    const bool tokens = ft_task_has_tokens(p->task);
+    if (form->format == FT_FORMAT_SQUAD) return fputs("{", out) >= 0 ? FT_OK : ft_fail(FT_FAILED, NULL, "cannot write");
+    const bool tokens = ft_task_reads_rows(p->task);
     if (table->id != NULL || tokens) ft_write_text(&w, form->id != NULL && form->id[0] ? form->id : "id");
-    for (const char *const *head = ft_token_answer_heads; tokens && *head != NULL; head++) ft_write_text(&w, *head);
+    for (const char *const *head = ft_task_has_spans(p->task) ? ft_span_answer_heads : ft_token_answer_heads; tokens && *head != NULL; head++) ft_write_text(&w, *head);
     if (tokens) {
         ft_end_row(&w);
         return FT_OK;
@@ -291,6 +314,74 @@ static ft_status put_members(const ft_token_answer *answer, void *context) {
     return status == FT_OK && failed ? ft_fail_memory(0, "a line of predictions") : status;
 }
 
+// ---- of questions
+
+// The mean logits of all rows of a question, in the row's place of `logits`.
+static ft_status find_answers(const ft_predictions *p, int64_t i, float **rows, ft_found_answers *found) {
+    const int64_t first = p->questions.first_row[i], count = p->questions.first_row[i + 1] - first;
+    float *grown = ft_realloc(*rows, (size_t)(count * p->classes) + 1, sizeof *grown, "logits of a question");
+    if (grown == NULL) return FT_NO_MEMORY;
+    *rows = grown;
+    for (int64_t k = 0; k < count * p->classes; k++) grown[k] = (float)p->logits[first * p->classes + k];
+    ft_answer_rules rules = p->rules;
+    rules.none = p->threshold != NULL;
+    return ft_answers_find(&p->questions, i, grown, &rules, found);
+}
+
+// {"id": "text"}, a member after the other.
+static ft_status write_member(ft_predictions *p, const char *id, const ft_span_answer *answer, FILE *out) {
+    const ft_found_answer *said = ft_span_answer_said(answer);
+    json_t *text = said != NULL ? json_stringn(answer->passage + said->begin, (size_t)(said->end - said->begin)) : json_string("");
+    json_t *line = json_pack("{s:o}", id, text);
+    char *member = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL; // {"id":"text"}
+    json_decref(line);
+    if (member == NULL) return ft_fail_memory(0, "predictions");
+    fprintf(out, "%s\n%.*s", p->written ? "," : "", (int)strlen(member) - 2, member + 1);
+    p->written = true;
+    free(member);
+    return FT_OK;
+}
+
+static ft_status write_answer(ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, const ft_found_answers *found,
+                              FILE *out) {
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)(p->first + i));
+    const char *id = table->id != NULL ? table->id[i] : number;
+    const ft_span_answer answer = {.found = found, .passage = table->pair[i], .threshold = p->threshold};
+    if (form->format == FT_FORMAT_SQUAD) return write_member(p, id, &answer, out);
+    if (form->format != FT_FORMAT_JSONL) {
+        ft_cell_writer writer = {.out = out, .format = form->format};
+        ft_span_answer_write(&answer, id, &writer);
+        return FT_OK;
+    }
+    bool failed = false;
+    json_t *line = json_pack("{s:i, s:o}", "format_version", 1, "id", table->id != NULL ? json_string(id) : json_integer((json_int_t)(p->first + i)));
+    ft_span_answer_put(&answer, line, &failed);
+    char *text = failed ? NULL : ft_json_line(line);
+    json_decref(line);
+    if (text == NULL) return ft_fail_memory(0, "a line of predictions");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return FT_OK;
+}
+
+static ft_status write_answers(ft_predictions *p, const ft_table *table, const ft_prediction_form *form, FILE *out) {
+    ft_found_answers found = {.found = NULL};
+    float *rows = NULL;
+    ft_status status = FT_OK;
+    for (int64_t i = 0; status == FT_OK && i < p->examples; i++) {
+        status = find_answers(p, i, &rows, &found);
+        if (status == FT_OK) status = write_answer(p, table, form, i, &found, out);
+    }
+    free(rows);
+    ft_found_answers_free(&found);
+    return status;
+}
+
+void ft_predictions_write_end(const ft_prediction_form *form, FILE *out) {
+    if (form->format == FT_FORMAT_SQUAD) fputs("\n}\n", out);
+}
+
 static ft_status write_row(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, FILE *out) {
     ft_cell_writer w = {.out = out, .format = form->format};
     const ft_answer answer = answer_of(p, i);
@@ -330,6 +421,7 @@ ft_status ft_predictions_write(ft_predictions *p, const ft_table *table, const f
         p->probability[i] /= p->models;
         p->logits[i] /= p->models;
     }
+    if (ft_task_has_spans(p->task)) return write_answers(p, table, form, out);
     for (int64_t i = 0; i < p->examples; i++)
         FT_TRY((form->format == FT_FORMAT_JSONL ? write_line : ft_task_has_tokens(p->task) ? write_entities : write_row)(p, table, form, i, out));
     return FT_OK;

@@ -3,11 +3,12 @@
 #define FT_PREDICTIONS_H
 
 #include "engine/commands/commands.h"
+#include "engine/metrics/answers.h"
 #include "engine/metrics/entities.h"
 
 // In which form, and what of it.
 typedef struct ft_prediction_form {
-    ft_format format; // TSV, CSV or JSONL
+    ft_format format; // TSV, CSV or JSONL; of questions SQUAD too: one object {id: text}
     bool logits;      // in place of probabilities
     const char *id;   // the column that is copied; NULL: none
 } ft_prediction_form;
@@ -18,6 +19,9 @@ typedef struct ft_predictions {
     int64_t *first_row;      // of words [examples + 1], those of each text
     int32_t *word;           // [rows] which word of its text each is
     ft_tag_set tags;
+    ft_dataset questions;    // of questions: the first model's, which says where rows stand
+    ft_answer_rules rules;   // of their answers
+    bool written;            // something was, of an object
     int classes;
     int models; // that were added
     const ft_task_spec *task;
@@ -43,6 +47,8 @@ ft_status ft_predictions_write_header(const ft_predictions *predictions, const f
                                       FILE *out);
 // The rows, of means over the models.
 ft_status ft_predictions_write(ft_predictions *predictions, const ft_table *table, const ft_prediction_form *form, FILE *out);
+// Behind the last row.
+void ft_predictions_write_end(const ft_prediction_form *form, FILE *out);
 void ft_predictions_free(ft_predictions *predictions);
 
 #endif

@@ -41,7 +41,7 @@ typedef enum ft_task {
 #undef FT_TASK_LINE
     FT_TASK_COUNT
 } ft_task;
-typedef enum ft_loss_choice { FT_LOSS_AUTO = 0, FT_LOSS_CROSS_ENTROPY, FT_LOSS_FOCAL, FT_LOSS_BCE, FT_LOSS_MSE } ft_loss_choice;
+typedef enum ft_loss_choice { FT_LOSS_AUTO = 0, FT_LOSS_CROSS_ENTROPY, FT_LOSS_FOCAL, FT_LOSS_BCE, FT_LOSS_MSE, FT_LOSS_SPANS } ft_loss_choice;
 typedef enum ft_eval_strategy { FT_EVAL_EPOCH = 0, FT_EVAL_STEPS, FT_EVAL_NO } ft_eval_strategy;
 typedef enum ft_metric {
     FT_METRIC_LOSS = 0,
@@ -90,6 +90,15 @@ typedef enum ft_metric {
     FT_METRIC_RECALL_5,
     FT_METRIC_RECALL_10,
     FT_METRIC_RECALL_100,
+    FT_METRIC_EXACT_MATCH,
+    FT_METRIC_ANSWER_F1,
+    FT_METRIC_HAS_ANSWER_EXACT,
+    FT_METRIC_HAS_ANSWER_F1,
+    FT_METRIC_NO_ANSWER_EXACT,
+    FT_METRIC_BEST_EXACT,
+    FT_METRIC_BEST_EXACT_THRESHOLD,
+    FT_METRIC_BEST_F1,
+    FT_METRIC_BEST_F1_THRESHOLD,
     FT_METRIC_COUNT
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
@@ -102,7 +111,7 @@ typedef enum ft_offload_choice { // but for auto a set
 typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
-typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT, FT_FORMAT_CONLL } ft_format;
+typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT, FT_FORMAT_CONLL, FT_FORMAT_SQUAD } ft_format;
 // What the windows of a long text come to. AUTO: as the model was trained with, else MEAN.
 typedef enum ft_window_pooling { FT_POOLING_AUTO = 0, FT_POOLING_MEAN, FT_POOLING_MAX } ft_window_pooling;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16 } ft_precision;
@@ -207,6 +216,7 @@ typedef struct ft_config {
         int64_t batch_multiplier;  // of training's micro-batches; FT_AUTO: what fits into the memory of a step
         ft_metric metric; // best checkpoint and early stopping
         const char *threshold; // "auto", "tuned", or a number
+        int64_t n_best_size, max_answer_length; // of question answering
         ft_window_pooling window_pooling;
         bool calibrate;
     } eval;

@@ -5,7 +5,7 @@
 
 static const ft_option_choice format_choices[] = {
     {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL},
-    {"conll", FT_FORMAT_CONLL}, {NULL, 0}};
+    {"conll", FT_FORMAT_CONLL}, {"squad", FT_FORMAT_SQUAD}, {NULL, 0}};
 
 static const ft_option rows[] = {
     PATH(data.train, RESUMABLE, "", .literal = "-",
@@ -19,10 +19,10 @@ static const ft_option rows[] = {
          .help = "Examples that the best model is judged on once, when training is over. Empty: none."),
     CHOICE(data.format, FIXED, "auto", format_choices, .elsewhere = "file_format data_format file_type",
            .help = "tsv: columns separated by tabs, quotes are text. csv: cells may be quoted, columns separated by , ; tab "
-                   "or |. jsonl: one JSON object a line. auto: by the file's name, else by its first line."),
+                   "or |. jsonl: one JSON object a line. squad: SQuAD's JSON. auto: by the file's name, else by its first line."),
     STRING(data.text_column, FIXED, "",
            .elsewhere = "text_column_name text_column_names sentence_column text_field",
-           .help = "Column that holds the text. Empty: text, sentence or the like."),
+           .help = "Column that holds the text. Empty: text, sentence or the like; of question_answering question."),
     STRING(data.text_pair, FIXED, "",
            .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
            .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "
@@ -57,7 +57,8 @@ static const ft_option rows[] = {
                    "rest from the end. windows(64): all, in windows that share 64 tokens with the one before; in training each is "
                    "an example with the text's label, elsewhere they are pooled (eval.window_pooling). windows: a quarter is "
                    "shared. Of a pair the longer text is cut first, and windows are of it alone, each with the other text. auto: "
-                   "head, and what a saved model was trained with."),
+                   "head, and what a saved model was trained with. Of question_answering windows of the context alone (auto: they share 128 tokens, "
+                   "or a third of data.max_length where that is less)."),
     BOOL(data.label_all_tokens, FIXED, "false", .elsewhere = "label_all_tokens label_all_subwords",
          .help = "train.task = token_classification: in training every token of a word has its tag (I- behind the first), not the first one "
                  "alone. What is judged and predicted are words, by their first tokens, in any case."),

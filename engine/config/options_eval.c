@@ -64,6 +64,15 @@ static const ft_option_choice metric_choices[] = {
     {"recall@10", FT_METRIC_RECALL_10},
     {"recall_100", FT_METRIC_RECALL_100},
     {"recall@100", FT_METRIC_RECALL_100},
+    {"exact_match", FT_METRIC_EXACT_MATCH},
+    {"answer_f1", FT_METRIC_ANSWER_F1},
+    {"has_answer_exact", FT_METRIC_HAS_ANSWER_EXACT},
+    {"has_answer_f1", FT_METRIC_HAS_ANSWER_F1},
+    {"no_answer_exact", FT_METRIC_NO_ANSWER_EXACT},
+    {"best_exact", FT_METRIC_BEST_EXACT},
+    {"best_exact_threshold", FT_METRIC_BEST_EXACT_THRESHOLD},
+    {"best_f1", FT_METRIC_BEST_F1},
+    {"best_f1_threshold", FT_METRIC_BEST_F1_THRESHOLD},
     {NULL, 0}};
 static const ft_option_choice pooling_choices[] = {
     {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};
@@ -82,10 +91,17 @@ static const ft_option rows[] = {
                 "step, so that evaluation never raises the peak."),
     CHOICE(eval.metric, FIXED, "loss", metric_choices, .elsewhere = "metric_for_best_model best_metric monitor",
            .help = "What makes a checkpoint the best, and what train.patience watches."),
-    STRING(eval.threshold, FIXED, "auto", .elsewhere = "threshold decision_threshold prediction_threshold",
+    STRING(eval.threshold, FIXED, "auto", .elsewhere = "threshold decision_threshold prediction_threshold null_score_diff_threshold",
            .help = "From which probability on a label, or the second of two classes, is predicted: a number, or tuned (every "
                    "label for itself where its F1 is best on the validation data, two classes by eval.metric; saved with the "
-                   "model). auto: 0.5, and of a saved model what it was saved with."),
+                   "model). auto: 0.5, and of a saved model what it was saved with. Of question_answering any number: no answer is said "
+                   "where its score is higher by more than that than the best answer's; auto: 0 where the training data has "
+                   "questions without an answer, else there always is one; tuned: by exact_match, else by F1."),
+    INT(eval.n_best_size, FREE, "20", 1, 1000, .elsewhere = "n_best_size n_best",
+        .help = "train.task = question_answering: of every window so many rows may begin an answer and so many end one, and so many "
+                "answers of a question are written."),
+    INT(eval.max_answer_length, FREE, "30", 1, 100000, .unit = "tokens", .elsewhere = "max_answer_length max_answer_len",
+        .help = "train.task = question_answering: no answer is longer."),
     BOOL(eval.calibrate, FIXED, "false", .elsewhere = "temperature_scaling calibration calibrate_probabilities",
          .help = "Finds the temperature at which the probabilities fit the validation data best, and saves it with the model."),
     CHOICE(eval.window_pooling, FIXED, "auto", pooling_choices,

@@ -26,7 +26,8 @@ static const ft_option_choice task_choices[] = {{"auto", FT_TASK_AUTO},
 #define FT_TASK_LINE(id, name, also, problem_type, loss, help) #name ": " help ". "
 static const char task_help[] =
 #include "engine/config/tasks.def"
-    "auto: multi_label where labels are JSON lists or several columns, else single_label.";
+    "auto: question_answering where data.train is SQuAD's JSON or has questions, contexts and answers, multi_label where labels are JSON "
+    "lists or several columns, else single_label.";
 #undef FT_TASK_LINE
 static const ft_option_choice loss_choices[] = {{"auto", FT_LOSS_AUTO}, {"cross_entropy", FT_LOSS_CROSS_ENTROPY},
                                                 {"focal", FT_LOSS_FOCAL}, {"bce", FT_LOSS_BCE},

@@ -19,7 +19,8 @@ static const struct {
               [FT_LOSS_CROSS_ENTROPY] = {.focal = true, .smooths = true},
               [FT_LOSS_FOCAL] = {.focal = true},
               [FT_LOSS_BCE] = {.targets = true, .focal = true},
-              [FT_LOSS_MSE] = {.targets = true}};
+              [FT_LOSS_MSE] = {.targets = true},
+              [FT_LOSS_SPANS] = {.targets = false}};
 
 const char *ft_task_name(ft_task task) { return tasks[task].name; }
 const char *ft_task_problem_type(ft_task task) { return tasks[task].problem_type; }

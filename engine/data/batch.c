@@ -121,7 +121,7 @@ static void list_reads(ft_batch *batch, int32_t index, int32_t row, const ft_dat
     const int64_t first = data->first_read != NULL ? data->first_read[sequence] : 0;
     for (int64_t i = 0; i < reads; i++) {
         const int32_t at = batch->cu_reads[index] + (int32_t)i;
-        list_read(batch, at, index, row, data->first_read != NULL ? data->read_position[first + i] : 0);
+        list_read(batch, at, index, row, data->read_position != NULL ? data->read_position[first + i] : (int32_t)i);
         set_label(batch, at, data, example, data->first_read != NULL ? first + i : example);
     }
     batch->cu_reads[index + 1] = batch->cu_reads[index] + (int32_t)reads;

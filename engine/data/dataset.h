@@ -30,8 +30,11 @@ typedef struct ft_dataset {
     // Where several rows of a sequence are read, each with a label of its own (words.h); all NULL: the first row of each is.
     int64_t *first_read;    // [sequences + 1] of all reads the first of each sequence
     int64_t *first_row;     // [examples + 1] and of each example
-    int32_t *read_position; // [reads] in its sequence, ascending
-    int32_t *read_word;     // [reads] which word of its text
+    int32_t *read_position; // [reads] in its sequence, ascending; NULL: all of them are, in order
+    int32_t *read_word;     // [reads] which word of its text; NULL: they are no words
+    // Of questions (question_set.h): what answers are made and judged of; NULL where they are only learned. The labels of their rows are
+    // marks: bit 0 where the answer begins, bit 1 where it ends.
+    struct ft_question_set *questions;
     int32_t targets;   // outputs of a task whose labels are no single class; 0: it is one
     float *target;     // [examples, targets] numbers instead of a label; NULL: none
     ft_label_sets sets; // any number of classes instead of a label; first NULL: none

@@ -38,6 +38,7 @@ typedef struct ft_input_wanted {
     const ft_labels *labels;
     const int32_t *inside; // of words: [labels->count] the tag of a word's further tokens, which then are read too; NULL: they are not
     const char *cache_dir;
+    bool learned; // and nothing else: nobody will ask for answers
 } ft_input_wanted;
 
 // own: what open() made, and close() gives back. NULL is closed too.
@@ -56,6 +57,7 @@ typedef struct ft_input_kind {
 
 extern const ft_input_kind ft_text_input; // text_input.c
 extern const ft_input_kind ft_word_input; // word_input.c: single texts, a label for every word
+extern const ft_input_kind ft_question_input; // question_input.c: questions with the passages that answer them
 // What a frozen trunk has made of sequences of another kind: a row each, which the head reads. It is nothing that is opened or built:
 // data sets of the other kind become such, and their rows come from feature_cache.h.
 extern const ft_input_kind ft_feature_input; // feature_input.c

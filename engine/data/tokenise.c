@@ -1,4 +1,5 @@
 // tokenise.c - a table of texts becomes a dataset: tokenised, or from the cache.
+#include "engine/data/question_set.h"
 #include "engine/data/dataset.h"
 
 #include "base/files.h"
@@ -230,7 +231,8 @@ const float *ft_dataset_target(const ft_dataset *data, int64_t example, float *r
 }
 
 void ft_dataset_count_classes(const ft_dataset *data, int64_t *count) {
-    for (int64_t i = 0; i < ft_dataset_rows(data) && data->label != NULL; i++) count[data->label[i]]++;
+    const bool marks = data->first_read != NULL && data->read_position == NULL; // which are no classes
+    for (int64_t i = 0; i < ft_dataset_rows(data) && data->label != NULL && !marks; i++) count[data->label[i]]++;
     const int64_t all = data->sets.first != NULL ? data->sets.first[data->examples] : 0;
     for (int64_t at = 0; at < all; at++) count[data->sets.label[at]]++;
 }
@@ -247,6 +249,7 @@ void ft_dataset_settle(ft_dataset *d) {
     ft_spill_settle(d->first_row);
     ft_spill_settle(d->read_position);
     ft_spill_settle(d->read_word);
+    ft_question_set_settle(d->questions);
     ft_spill_settle(d->target);
     ft_spill_settle(d->sets.first);
     ft_spill_settle(d->sets.label);
@@ -256,7 +259,7 @@ size_t ft_dataset_host_bytes(const ft_dataset *d) {
     const size_t tokens = d->file != NULL ? (d->file_mapped ? 0 : d->file_bytes)
                                           : ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) +
                                                 ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
-    return tokens + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
+    return tokens + ft_question_set_host_bytes(d->questions) + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
            ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
            ft_spill_host_bytes(d->sets.label) + ft_spill_host_bytes(d->groups.first) + ft_spill_host_bytes(d->groups.member);
 }
@@ -286,6 +289,7 @@ void ft_dataset_free(ft_dataset *d) {
     ft_spill_free(d->first_row);
     ft_spill_free(d->read_position);
     ft_spill_free(d->read_word);
+    ft_question_set_free(d->questions);
     ft_spill_free(d->target);
     ft_spill_free(d->sets.first);
     ft_spill_free(d->sets.label);

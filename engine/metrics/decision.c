@@ -1,3 +1,4 @@
+#include "engine/metrics/answers.h"
 #include "engine/metrics/decision.h"
 
 #include "base/arena.h"
@@ -152,6 +153,8 @@ ft_status ft_fit_thresholds(const ft_scores *s, ft_metric metric, double *thresh
     const ft_scoring *scoring = s->scoring;
     const int count = ft_threshold_count(scoring, s->outputs);
     if (count == 0) return FT_OK;
+    double best;
+    if (s->answers != NULL) return ft_answers_best_threshold(s, metric == FT_METRIC_EXACT_MATCH || metric == FT_METRIC_BEST_EXACT, &best, threshold);
     double *p = ft_calloc((size_t)s->outputs, sizeof *p, "probabilities");
     int64_t *positives = ft_calloc((size_t)s->outputs, sizeof *positives, "ranked scores");
     ft_status status = p && positives ? FT_OK : FT_NO_MEMORY;

@@ -29,6 +29,7 @@ typedef struct ft_scores {
     const float *targets;      // else: [rows, outputs], of several classes 0 and 1
     const ft_label_sets *sets; // of several classes in place of targets
     const float *losses;       // [rows]; NULL: there are none
+    const struct ft_answer_verdict *answers; // [rows] of questions, in place of logits and labels (answers.h)
     const double *threshold;   // [ft_threshold_count] (decision.h); NULL: 1/2, the largest
     const int32_t *drawn;      // [n] which row each example is; NULL: they are the rows
     bool confusion;            // is the matrix of one class an example wanted?

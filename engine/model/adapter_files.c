@@ -122,7 +122,7 @@ ft_status ft_adapter_outputs(const char *directory, const ft_model_config *confi
     ft_arena arena = {0};
     ft_safetensors *file = NULL;
     char name[LONGEST], *path = ft_path_join(&arena, directory, FT_ADAPTER_WEIGHTS);
-    snprintf(name, sizeof name, FT_ADAPTER_PREFIX "%s.weight", config->token_head ? FT_TOKEN_CLASSIFIER : config->family->classifier);
+    snprintf(name, sizeof name, FT_ADAPTER_PREFIX "%s.weight", ft_model_config_classifier(config));
     ft_status status = path != NULL ? ft_safetensors_open(path, &file) : FT_NO_MEMORY;
     const ft_safetensor *t = status == FT_OK ? ft_safetensors_find(file, name) : NULL;
     if (t != NULL && t->rank == 2) *outputs = t->shape[0];

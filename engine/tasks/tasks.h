@@ -54,6 +54,10 @@ const ft_task_spec *ft_task_spec_of(ft_task task);
 // What a training table is for.
 const ft_task_spec *ft_task_suiting(const ft_table *train);
 
+// Is it asked where in a context an answer stands? Its predictions are written by span_answer.h.
+static inline bool ft_task_has_spans(const ft_task_spec *task) { return task->labels == FT_LABELS_ANSWERS; }
+// Is something said about every row of a text, or about many of them?
+static inline bool ft_task_reads_rows(const ft_task_spec *task) { return task->labels == FT_LABELS_TAGS || task->labels == FT_LABELS_ANSWERS; }
 // Has every word a label of its own, and not the text? Its predictions are written by token_answer.h.
 static inline bool ft_task_has_tokens(const ft_task_spec *task) { return task->labels == FT_LABELS_TAGS; }
 

@@ -60,7 +60,8 @@ ft_status ft_encode_text(const ft_tokenizer *t, const char *text, size_t length,
     for (size_t i = 0; i < 2; i++)
         e.text.buffers[i] = (ft_text_buffer){.data = first[i], .capacity = sizeof first[i], .kept = true};
     e.prefixed = (ft_text_buffer){0};
-    e.unigram.more = NULL, e.unigram.capacity = 0;
+    e.unigram.more = NULL, e.unigram.capacity = 0, e.unigram.ends = NULL;
+    e.spans = NULL;
     ft_status status;
     if (ft_utf8_valid_prefix(text, length) == length)
         status = encode_valid(&e, text, length);

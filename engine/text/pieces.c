@@ -45,6 +45,67 @@ static ft_status word_pieces(const ft_tokenizer *t, const char *text, size_t len
     return FT_OK;
 }
 
+// ---- where tokens stand -----------------------------------------------------------------------------------------------
+
+// Bytes of a word that a token of it stands for.
+static size_t covered(const ft_tokenizer *t, int32_t id, bool first) {
+    const char *token = t->vocabulary.token[id];
+    size_t length = t->vocabulary.length[id], bytes = 0;
+    if (t->kind == FT_MODEL_WORD_PIECE) return first ? length : length - strlen(t->prefix);
+    if (t->byte_pairs.characters) return length == 6 && memcmp(token, "<0x", 3) == 0 ? 1 : length;
+    for (size_t i = 0; i < length; i++) bytes += ((unsigned char)token[i] & 0xC0) != 0x80; // stand-ins of bytes
+    return bytes;
+}
+
+static ft_status put_span(ft_form_spans *s, int64_t begin, int64_t end) {
+    FT_TRY(ft_token_ids_reserve(&s->begin, 1));
+    FT_TRY(ft_token_ids_reserve(&s->end, 1));
+    s->begin.ids[s->begin.count++] = (int32_t)(begin > 0 ? begin : 0);
+    s->end.ids[s->end.count++] = (int32_t)(end > 0 ? end : 0);
+    return FT_OK;
+}
+
+// Of the ids from `from` on, which a word became. Those that do not tell stand for all of it.
+static ft_status note_word(ft_encoder *e, const char *text, size_t length, size_t from) {
+    ft_form_spans *s = e->spans;
+    if (s == NULL) return FT_OK;
+    const int64_t at = s->origin_at + (text - s->origin);
+    size_t sum = 0, done = 0;
+    for (size_t i = from; i < e->out->count; i++) sum += covered(e->t, e->out->ids[i], i == from);
+    for (size_t i = from, n; i < e->out->count; i++, done += n) {
+        n = covered(e->t, e->out->ids[i], i == from);
+        FT_TRY(sum == length ? put_span(s, at + (int64_t)done, at + (int64_t)(done + n)) : put_span(s, at, at + (int64_t)length));
+    }
+    return FT_OK;
+}
+
+static ft_status byte_pairs_word(ft_encoder *e, const char *text, size_t length) {
+    const size_t from = e->out->count;
+    FT_TRY(ft_byte_pairs_word(&e->t->byte_pairs, text, length, e->out));
+    return note_word(e, text, length, from);
+}
+
+static size_t character_bytes(char lead) {
+    const unsigned char c = (unsigned char)lead;
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+// space: the word's, which counts, but is not in `text`; tokens are given none of it. Of one that was put in front a token that is nothing else has
+// the character behind it.
+static ft_status unigram_word(ft_encoder *e, bool space, bool put_in_front, const char *text, size_t length) {
+    ft_form_spans *s = e->spans;
+    if (s != NULL) s->ends.count = 0;
+    FT_TRY(ft_unigram_word(&e->t->unigram, space, text, length, &e->unigram, e->out));
+    if (s == NULL) return FT_OK;
+    const int64_t at = s->origin_at + (text - s->origin) - space;
+    for (size_t i = 0; i < s->ends.count; i++) {
+        const int64_t begin = i > 0 ? s->ends.ids[i - 1] : 0, end = s->ends.ids[i];
+        const int64_t lone = put_in_front && end == space && length > 0 ? (int64_t)character_bytes(text[0]) : 0;
+        FT_TRY(put_span(s, at + (begin > space ? begin : space), at + (end > space ? end : space) + lone));
+    }
+    return FT_OK;
+}
+
 // ---- the steps -----------------------------------------------------------------------------------------------------
 static ft_status step(ft_encoder *e, size_t index, const char *text, size_t length, bool first);
 
@@ -80,18 +141,25 @@ static ft_status by_kind(ft_encoder *e, size_t index, const char *text, size_t l
     return FT_OK;
 }
 
+// From here on words are of the copy, whose first byte is that of `text` and `shift`.
+static void look_at_copy(ft_encoder *e, const char *text, int shift) {
+    if (e->spans == NULL) return;
+    e->spans->origin_at += text - e->spans->origin + shift;
+    e->spans->origin = e->prefixed.data;
+}
+
 static ft_status byte_level(ft_encoder *e, const ft_split *split, const char *text, size_t length) {
-    const ft_byte_pairs *model = &e->t->byte_pairs;
     if (split->prefix == FT_PREFIX_ALWAYS && text[0] != ' ') {
         e->prefixed.count = 0;
         FT_TRY(put(&e->prefixed, " ", 1));
         FT_TRY(put(&e->prefixed, text, length));
+        look_at_copy(e, text, -1);
         text = e->prefixed.data, length = e->prefixed.count;
     }
-    if (!split->divide) return ft_byte_pairs_word(model, text, length, e->out);
+    if (!split->divide) return byte_pairs_word(e, text, length);
     for (size_t at = 0, n; at < length && e->out->count < e->limit; at += n) {
         n = ft_byte_level_word(text + at, length - at);
-        FT_TRY(ft_byte_pairs_word(model, text + at, n, e->out));
+        FT_TRY(byte_pairs_word(e, text + at, n));
     }
     return FT_OK;
 }
@@ -137,7 +205,7 @@ static ft_status by_text(ft_encoder *e, size_t index, const char *text, size_t l
 static ft_status characters(ft_encoder *e, const char *text, size_t length) {
     for (size_t at = 0, n; at < length && e->out->count < e->limit; at += n) {
         n = ft_marked_word(&e->t->byte_pairs, text + at, length - at);
-        FT_TRY(ft_byte_pairs_word(&e->t->byte_pairs, text + at, n, e->out));
+        FT_TRY(byte_pairs_word(e, text + at, n));
     }
     return FT_OK;
 }
@@ -156,7 +224,8 @@ static ft_status undivided(ft_encoder *e, bool space, const char *text, size_t l
         e->prefixed.data[e->prefixed.count++] = n > 0 ? ' ' : text[i];
         if (n == 0) n = 1;
     }
-    return ft_unigram_word(&e->t->unigram, space, e->prefixed.data, e->prefixed.count, &e->unigram, e->out);
+    look_at_copy(e, text, 0);
+    return unigram_word(e, space, space, e->prefixed.data, e->prefixed.count);
 }
 
 static ft_status metaspace(ft_encoder *e, const ft_split *split, const char *text, size_t length, bool first) {
@@ -168,7 +237,7 @@ static ft_status metaspace(ft_encoder *e, const ft_split *split, const char *tex
         size_t end = at, next = 0;
         while (end < length && (next = space_at(text + end, length - end)) == 0)
             end++;
-        FT_TRY(ft_unigram_word(&e->t->unigram, space, text + at, end - at, &e->unigram, e->out));
+        FT_TRY(unigram_word(e, space, space && at == 0, text + at, end - at));
         if (end == length) break;
         at = end + next, space = true;
     }
@@ -176,7 +245,7 @@ static ft_status metaspace(ft_encoder *e, const ft_split *split, const char *tex
 }
 
 // For a model of characters: spaces are U+2581 there, not a flag of the word.
-static ft_status marked_spaces(ft_encoder *e, const ft_split *split, const char *text, size_t length, bool first) {
+static ft_status marked(ft_encoder *e, const ft_split *split, const char *text, size_t length, bool first) {
     const bool prefix = split->prefix == FT_PREFIX_ALWAYS || (split->prefix == FT_PREFIX_FIRST && first);
     e->prefixed.count = 0;
     if (prefix && space_at(text, length) == 0) FT_TRY(put(&e->prefixed, FT_SPACE_MARK, 3));
@@ -186,6 +255,7 @@ static ft_status marked_spaces(ft_encoder *e, const ft_split *split, const char 
         FT_TRY(put(&e->prefixed, text + at, end - at));
         if (space != NULL) FT_TRY(put(&e->prefixed, FT_SPACE_MARK, 3));
     }
+    if (e->spans != NULL) e->spans->origin = e->prefixed.data, e->spans->origin_at = 0;
     if (!split->divide) return characters(e, e->prefixed.data, e->prefixed.count);
     const char *words = e->prefixed.data;
     for (size_t at = 0, end, count = e->prefixed.count; at < count && e->out->count < e->limit; at = end) {
@@ -196,18 +266,50 @@ static ft_status marked_spaces(ft_encoder *e, const ft_split *split, const char 
     return FT_OK;
 }
 
+// Moves on to byte `to` of what `text` became, each space being three bytes there; *at: of the text.
+static void walk_to(const char *text, size_t length, int32_t to, size_t *copied, size_t *at) {
+    while (*copied < (size_t)to && *at < length) *copied += text[(*at)++] == ' ' ? 3 : 1;
+}
+
+// Where tokens stand is known of the text with marks in it.
+static ft_status marked_spaces(ft_encoder *e, const ft_split *split, const char *text, size_t length, bool first) {
+    ft_form_spans *s = e->spans;
+    if (s == NULL) return marked(e, split, text, length, first);
+    const int64_t base = s->origin_at + (text - s->origin);
+    const size_t from = s->begin.count;
+    FT_TRY(marked(e, split, text, length, first));
+    size_t made = 0, at = 0;
+    for (size_t i = 0; i < length; i++) made += text[i] == ' ' ? 3 : 1;
+    size_t copied = e->prefixed.count - made; // the mark that was put in front
+    for (size_t i = from; i < s->begin.count; i++) {
+        walk_to(text, length, s->begin.ids[i], &copied, &at);
+        size_t end_copied = copied, end = at;
+        walk_to(text, length, s->end.ids[i], &end_copied, &end);
+        s->begin.ids[i] = (int32_t)(base + (int64_t)at);
+        s->end.ids[i] = (int32_t)(base + (int64_t)end);
+    }
+    return FT_OK;
+}
+
 // text is not empty.
 static ft_status step(ft_encoder *e, size_t index, const char *text, size_t length, bool first) {
     const ft_tokenizer *t = e->t;
     const ft_split *split = &t->splits[index];
-    if (index == t->split_count) return t->kind == FT_MODEL_BYTE_PAIRS ? characters(e, text, length) : word_pieces(t, text, length, e->out);
-    switch (split->kind) {
-    case FT_SPLIT_LLAMA: return by_pattern(e, index, text, length, first);
-    case FT_SPLIT_TEXT: return by_text(e, index, text, length, first);
-    case FT_SPLIT_BYTE_LEVEL: return byte_level(e, split, text, length);
-    case FT_SPLIT_METASPACE: return (t->kind == FT_MODEL_BYTE_PAIRS ? marked_spaces : metaspace)(e, split, text, length, first);
-    default: return by_kind(e, index, text, length, first);
+    if (index == t->split_count) {
+        const size_t from = e->out->count;
+        if (t->kind == FT_MODEL_BYTE_PAIRS) return characters(e, text, length);
+        FT_TRY(word_pieces(t, text, length, e->out));
+        return note_word(e, text, length, from);
     }
+    if (split->kind == FT_SPLIT_LLAMA) return by_pattern(e, index, text, length, first);
+    if (split->kind == FT_SPLIT_TEXT) return by_text(e, index, text, length, first);
+    if (split->kind != FT_SPLIT_BYTE_LEVEL && split->kind != FT_SPLIT_METASPACE) return by_kind(e, index, text, length, first);
+    const char *origin = e->spans != NULL ? e->spans->origin : NULL;
+    const int64_t origin_at = e->spans != NULL ? e->spans->origin_at : 0;
+    if (split->kind == FT_SPLIT_BYTE_LEVEL) FT_TRY(byte_level(e, split, text, length));
+    else FT_TRY((t->kind == FT_MODEL_BYTE_PAIRS ? marked_spaces : metaspace)(e, split, text, length, first));
+    if (e->spans != NULL) e->spans->origin = origin, e->spans->origin_at = origin_at; // they may have looked at a copy
+    return FT_OK;
 }
 
 ft_status ft_encode_piece(ft_encoder *e, const char *text, size_t length, bool first) {

@@ -185,9 +185,19 @@ typedef struct ft_encoder {
     ft_pipeline_scratch text;
     ft_text_buffer prefixed;
     ft_unigram_scratch unigram;
+    struct ft_form_spans *spans; // NULL: nobody asks where tokens stand
 } ft_encoder;
 // first: the piece begins where the text does.
 ft_status ft_encode_piece(ft_encoder *encoder, const char *text, size_t length, bool first);
+
+// Where the tokens stand in the normalised text, for offsets.c. A word is a stretch of `origin`, whose first byte is byte origin_at of that
+// text (-1: a space that was put in front of it).
+typedef struct ft_form_spans {
+    const char *origin;
+    int64_t origin_at;
+    ft_token_ids begin, end; // of every token that was appended
+    ft_token_ids ends;       // of the word at hand
+} ft_form_spans;
 
 // encode.c, for long_text.c. The ids of one text, at least `most` of them if there are as many.
 ft_status ft_encode_text(const ft_tokenizer *tokenizer, const char *text, size_t length, size_t most, ft_token_ids *out);

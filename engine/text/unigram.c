@@ -148,7 +148,9 @@ ft_status ft_unigram_word(const ft_unigram *u, bool space, const char *text, siz
         if (!alone && (cell->id < 0 || score > cell->score)) *cell = (ft_unigram_cell){score, (uint32_t)at, u->unknown};
     }
     FT_TRY(ft_token_ids_reserve(out, size));
+    if (scratch->ends != NULL) FT_TRY(ft_token_ids_reserve(scratch->ends, size));
     int32_t *to = out->ids + out->count, *top = to + size, *first = top;
+    int32_t *ends = scratch->ends != NULL ? scratch->ends->ids + scratch->ends->count : NULL;
     for (size_t end = size; end > 0;) {
         size_t start = cells[end].start;
         int32_t id = cells[end].id;
@@ -158,9 +160,13 @@ ft_status ft_unigram_word(const ft_unigram *u, bool space, const char *text, siz
             id = fused(u, space, text, start, end);
         }
         *--first = id;
+        if (ends != NULL) ends[first - to] = (int32_t)end;
         end = start;
     }
     memmove(to, first, (size_t)(top - first) * sizeof *to);
     out->count += (size_t)(top - first);
+    if (ends == NULL) return FT_OK;
+    memmove(ends, ends + (first - to), (size_t)(top - first) * sizeof *ends);
+    scratch->ends->count += (size_t)(top - first);
     return FT_OK;
 }

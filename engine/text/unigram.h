@@ -29,6 +29,7 @@ typedef struct ft_unigram_scratch {
     ft_unigram_cell first[FT_UNIGRAM_CELLS];
     ft_unigram_cell *more; // heap, for long words
     size_t capacity;
+    ft_token_ids *ends;    // of each token that is appended to the ids, where in the word it ends, the space counted; NULL: not wanted
 } ft_unigram_scratch;
 
 // Builds the trie. tokens[id] (NULL or empty: none) are the pieces; of equal ones the last counts. `scores` is taken.

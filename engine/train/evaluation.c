@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "engine/memory/process.h"
+#include "engine/metrics/answers.h"
 #include "engine/metrics/decision.h"
 #include "engine/model/adapter_files.h"
 #include "engine/model/spec/settings.h"
@@ -95,19 +96,25 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
     double before = ft_now();
     ft_progress_note(t, split == FT_SPLIT_TEST ? "tests" : "evaluates");
     FT_TRY(ft_logits_open(ft_dataset_rows(data), t->job.labels.count, t->dir, logits));
-    float *losses = ft_calloc((size_t)ft_dataset_rows(data), sizeof *losses, "losses");
-    ft_status status = losses != NULL ? FT_OK : FT_NO_MEMORY;
-    inference work = {.data = data, .logits = logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
+    const bool spans = ft_task_has_spans(t->job.task);
+    const size_t judged = (size_t)(spans ? data->examples : ft_dataset_rows(data));
+    float *losses = ft_calloc(judged, sizeof *losses, "losses");
+    ft_answer_verdict *answers = spans ? ft_calloc(judged, sizeof *answers, "answers") : NULL;
+    ft_status status = losses != NULL && (answers != NULL || !spans) ? FT_OK : FT_NO_MEMORY;
+    inference work = {.data = data, .logits = logits, .losses = spans ? NULL : losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
+    const ft_answer_rules rules = ft_answer_rules_of(t->room.config, false);
+    if (status == FT_OK && spans) status = ft_answers_judge_all(data, logits, &rules, answers, losses);
     ft_scores scores = {.scoring = &t->job.task->scoring,
                         .n = ft_dataset_judged(data),
                         .outputs = t->job.labels.count,
                         .logits = logits->all,
                         .kept = logits,
                         .labels = data->label,
-                        .first = data->groups.count > 0 ? data->groups.first : data->first_row,
+                        .first = spans ? NULL : data->groups.count > 0 ? data->groups.first : data->first_row,
                         .member = data->groups.member,
+                        .answers = answers,
                         .names = t->job.label_names,
                         .targets = data->target,
                         .sets = data->sets.first != NULL ? &data->sets : NULL,
@@ -116,6 +123,7 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
     if (status == FT_OK) status = ft_metrics_compute(&scores, metrics);
     note_held(t);
     free(losses);
+    free(answers);
     t->step.state.seconds_eval += ft_now() - before;
     return status;
 }

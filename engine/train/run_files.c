@@ -1,5 +1,7 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/metrics/places.h"
+#include "engine/data/question_set.h"
+#include "engine/tasks/span_answer.h"
 #include "engine/train/run_dir.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/room/observer.h"
@@ -165,7 +167,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .group_column = t->job.task->grouped ? t->room.config->data.group : "",
                            .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->job.max_length,
-                           .truncation = ft_task_truncation(c),
+                           .truncation = ft_task_truncation(c, t->job.task),
                            .window_pooling = c->eval.window_pooling,
                            .tokenizer_rules = c->model.tokenizer_rules,
                            .task = t->job.task->id,
@@ -230,6 +232,52 @@ static ft_status write_all_tags(const ft_trainer *t, ft_split split, ft_logits *
     return status == FT_OK ? ft_logits_status(logits) : status;
 }
 
+// Of a question: what is true, what is said.
+static ft_status write_answer(const ft_trainer *t, ft_split split, int64_t i, const ft_found_answers *found, FILE *out) {
+    const ft_dataset *data = &t->job.split[split].data;
+    const ft_question_set *set = data->questions;
+    const int64_t *row = t->job.split[split].source_row;
+    const ft_span_answer answer = {.found = found, .passage = ft_question_passage(set, i), .threshold = t->threshold};
+    bool failed = false;
+    json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id", (json_int_t)(row != NULL ? row[i] : i));
+    json_t *truth = json_array();
+    const char *text = set->text + set->answer[i];
+    for (int k = 0; k < set->answers[i]; k++, text += strlen(text) + 1) ft_json_append(truth, json_string(text), &failed);
+    ft_json_put(line, "labels", truth, &failed);
+    ft_span_answer_put(&answer, line, &failed);
+    char *written = failed ? NULL : ft_json_line(line);
+    json_decref(line);
+    if (written == NULL) return ft_fail_memory(0, "a line of predictions.jsonl");
+    fprintf(out, "%s\n", written);
+    free(written);
+    return ferror(out) ? ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir) : FT_OK;
+}
+
+static ft_status find_answers(const ft_trainer *t, const ft_dataset *data, int64_t i, ft_logits *logits, float **rows, ft_found_answers *found) {
+    const ft_answer_rules rules = ft_answer_rules_of(t->room.config, t->threshold != NULL);
+    const int64_t first = data->first_row[i], count = data->first_row[i + 1] - first;
+    const int outputs = t->job.labels.count;
+    float *grown = ft_realloc(*rows, (size_t)(count * outputs) + 1, sizeof *grown, "logits of a question");
+    if (grown == NULL) return FT_NO_MEMORY;
+    *rows = grown;
+    for (int64_t k = 0; k < count; k++) memcpy(grown + k * outputs, ft_logits_row(logits, first + k), (size_t)outputs * sizeof *grown);
+    return ft_answers_find(data, i, grown, &rules, found);
+}
+
+static ft_status write_all_answers(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
+    const ft_dataset *data = &t->job.split[split].data;
+    ft_found_answers found = {.found = NULL};
+    float *rows = NULL;
+    ft_status status = FT_OK;
+    for (int64_t i = 0; status == FT_OK && i < data->examples; i++) {
+        status = find_answers(t, data, i, logits, &rows, &found);
+        if (status == FT_OK) status = write_answer(t, split, i, &found, out);
+    }
+    free(rows);
+    ft_found_answers_free(&found);
+    return status == FT_OK ? ft_logits_status(logits) : status;
+}
+
 // One line of predictions.jsonl. keys: ft_answer_keys. p: room for a number an output, twice, and of single precision once.
 static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t example, const float *logits, const char *const *keys,
                                   const ft_places *places, double *p, FILE *out) {
@@ -263,6 +311,7 @@ static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t e
 
 static ft_status write_predictions(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
     if (ft_task_has_tokens(t->job.task)) return write_all_tags(t, split, logits, out);
+    if (ft_task_has_spans(t->job.task)) return write_all_answers(t, split, logits, out);
     ft_arena arena = {0};
     const char *const *keys = NULL;
     double *p = ft_calloc(3 * (size_t)t->job.labels.count, sizeof *p, "probabilities");

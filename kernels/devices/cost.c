@@ -131,6 +131,9 @@ ft_cost ft_weighted_cross_entropy_cost(const ft_weighted_cross_entropy_args *a) 
 ft_cost ft_binary_cross_entropy_cost(const ft_binary_cross_entropy_args *a) {
     return (ft_cost){60 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
 }
+ft_cost ft_span_cross_entropy_cost(const ft_span_cross_entropy_args *a) {
+    return (ft_cost){30 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
+}
 ft_cost ft_squared_error_cost(const ft_squared_error_args *a) {
     return (ft_cost){5 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
 }

@@ -14,6 +14,7 @@
 #include "kernels/ops/gated.h"
 #include "kernels/ops/geometry.h"
 #include "kernels/ops/layernorm.h"
+#include "kernels/ops/span_cross_entropy.h"
 
 #include <assert.h>
 
@@ -51,6 +52,7 @@ size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embeddi
 size_t ft_cross_entropy_workspace(const ft_target *target, const ft_cross_entropy_args *args) { return 0; }
 size_t ft_weighted_cross_entropy_workspace(const ft_target *target, const ft_weighted_cross_entropy_args *args) { return 0; }
 size_t ft_binary_cross_entropy_workspace(const ft_target *target, const ft_binary_cross_entropy_args *args) { return 0; }
+size_t ft_span_cross_entropy_workspace(const ft_target *target, const ft_span_cross_entropy_args *args) { return 0; }
 size_t ft_squared_error_workspace(const ft_target *target, const ft_squared_error_args *args) { return 0; }
 
 static_assert((int)FT_CUDA_NORM_CHUNK == (int)FT_NORM_CHUNK, "one size for both back ends");

@@ -11,6 +11,7 @@
 #include "kernels/ops/cast.h"
 #include "kernels/ops/column_sum.h"
 #include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/span_cross_entropy.h"
 #include "kernels/ops/dequantise.h"
 #include "kernels/ops/decay.h"
 #include "kernels/ops/device.h"

@@ -324,6 +324,16 @@ ft_status ft_binary_cross_entropy_check(const ft_target *target, const ft_binary
     FT_REQUIRE_WORKSPACE(binary_cross_entropy, target, args);
 }
 
+ft_status ft_span_cross_entropy_check(const ft_target *target, const ft_span_cross_entropy_args *args) {
+    static const char op[] = "span_cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0 && cols <= 31);
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, args->sequences >= 0 && args->cu_rows && args->marks && (args->step || !args->dlogits.data));
+    FT_REQUIRE_WORKSPACE(span_cross_entropy, target, args);
+}
+
 ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error_args *args) {
     static const char op[] = "squared_error";
     int64_t rows = args->logits.rows, cols = args->logits.cols;

@@ -353,7 +353,7 @@ static void run_losses(ft_device *device, const void *test_case, float *out) {
     }
     const ft_tensor x = ft_matrix(logits, ROWS, CLASSES, FT_F32), t = ft_matrix(targets, ROWS, CLASSES, FT_F32);
     const ft_tensor dx = ft_matrix(d, ROWS, CLASSES, FT_F32), of_rows = ft_vector(losses, ROWS, FT_F32);
-    for (int which = 0; which < 4; which++) {
+    for (int which = 0; which < 5; which++) {
         switch (which) {
         case 0:
             RUN_OP(device, cross_entropy,
@@ -374,6 +374,16 @@ static void run_losses(ft_device *device, const void *test_case, float *out) {
                    ((ft_binary_cross_entropy_args){
                        .logits = x, .targets = t, .step = &step, .losses = of_rows, .dlogits = dx}));
             break;
+        case 3:
+            RUN_OP(device, span_cross_entropy,
+                   ((ft_span_cross_entropy_args){.logits = x,
+                                                 .sequences = 2,
+                                                 .cu_rows = (const int32_t[]){0, ROWS / 2, ROWS},
+                                                 .marks = labels,
+                                                 .step = &step,
+                                                 .losses = of_rows,
+                                                 .dlogits = dx}));
+            break;
         default:
             RUN_OP(
                 device, squared_error,
@@ -388,7 +398,7 @@ static void run_losses(ft_device *device, const void *test_case, float *out) {
 
 static void test_gradients_of_losses_are_scaled(void **state) {
     const float scales[] = {1, 32768};
-    const size_t n = 4 * 37 * 6;
+    const size_t n = 5 * 37 * 6;
     float *plain = run_everywhere(run_losses, &scales[0], n), *scaled = run_everywhere(run_losses, &scales[1], n);
     assert_memory_equal(scaled, plain, n * sizeof *plain);
     assert_true(fabsf(plain[37]) > 1e-4f);

@@ -150,7 +150,7 @@ static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
         if (memchr(b->data, '\n', b->length) == NULL) return FT_OK;
         FT_TRY(ft_table_format(&b->request, ft_source_display(b->path), b->data, b->length, &format));
         delimiter = ft_csv_delimiter(b->data, b->length);
-        b->conll = format == FT_FORMAT_CONLL; // its sentences are read at once
+        b->conll = format == FT_FORMAT_CONLL || format == FT_FORMAT_SQUAD; // its rows are read at once
         if (b->conll) return FT_OK;
     }
     int rows;

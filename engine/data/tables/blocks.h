@@ -15,7 +15,7 @@ typedef struct ft_blocks {
     ft_table_layout layout;
     ft_encoding encoding;
     int file;
-    bool conll;  // it must be had whole: its rows do not end with a line
+    bool conll;  // it must be had whole, as SQuAD's JSON: its rows do not end with a line
     bool ended;  // everything was read, and decoded
     bool known;  // looked at its first bytes
     struct ft_block_stage {

@@ -135,7 +135,23 @@ static const char *const WORDS_NAMES[] = {"tokens", "words"};
 static const char *const TAGS_NAMES[] = {"ner_tags", "tags", "pos_tags", "ner", "entities", "spans", "label", "labels", "annotations"};
 enum { NAMES_WORDS = sizeof WORDS_NAMES / sizeof *WORDS_NAMES, NAMES_TAGS = sizeof TAGS_NAMES / sizeof *TAGS_NAMES };
 
+// Questions, the passages that answer them, and their answers.
+static const char *const QUESTION_NAMES[] = {"question", "query"};
+static const char *const PASSAGE_NAMES[] = {"context", "passage", "paragraph"};
+static const char *const ANSWERS_NAMES[] = {"answers", "answer"};
+
+static ft_status find_questions(const ft_columns *columns, const ft_table_request *r, bool label_wanted, ft_selection *chosen) {
+    int answers = FT_NO_COLUMN;
+    if (!given(r->text)) FT_TRY(find_usual(columns, QUESTION_NAMES, 2, chosen, NULL, &chosen->text));
+    if (!given(r->pair)) FT_TRY(find_usual(columns, PASSAGE_NAMES, 3, chosen, NULL, &chosen->pair));
+    if (!given(r->label) && label_wanted) FT_TRY(find_usual(columns, ANSWERS_NAMES, 2, chosen, NULL, &answers));
+    if (answers != FT_NO_COLUMN) chosen->label[chosen->label_count++] = answers;
+    if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "question", "data.text_column");
+    return chosen->pair != FT_NO_COLUMN ? FT_OK : fail_unfound(columns, "context", "data.text_pair");
+}
+
 static ft_status find_usual_columns(const ft_columns *columns, const ft_table_request *r, bool label_wanted, ft_selection *chosen) {
+    if (r->questions) return find_questions(columns, r, label_wanted, chosen);
     if (columns->numbered) {
         if (!given(r->text)) chosen->text = 0;
         if (!given(r->label) && label_wanted && columns->count > 1) chosen->label[chosen->label_count++] = columns->count - 1;
@@ -165,7 +181,7 @@ ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r
 
     if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");
     if (chosen->label_count == 0 && r->need == FT_LABEL_REQUIRED) return fail_unfound(columns, "label", "data.label_column");
-    if (chosen->id == FT_NO_COLUMN && r->id != NULL) return fail_unfound(columns, "id", NULL);
+    if (chosen->id == FT_NO_COLUMN && r->id != NULL && (!r->questions || given(r->id))) return fail_unfound(columns, "id", NULL);
     return check_apart(columns, chosen);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/data/tables/formats.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -11,7 +13,8 @@ static const struct {
              {"csv", FT_FORMAT_CSV},
              {"jsonl", FT_FORMAT_JSONL},
              {"text", FT_FORMAT_TEXT},
-             {"conll", FT_FORMAT_CONLL}};
+             {"conll", FT_FORMAT_CONLL},
+             {"squad", FT_FORMAT_SQUAD}};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 bool ft_format_from_name(const char *name, ft_format *format) {
@@ -61,6 +64,39 @@ ft_format ft_format_of_content(const char *data, size_t length) {
     size_t line = first_line(data, length);
     if (line > 0 && memchr(data, '\t', line) != NULL) return FT_FORMAT_TSV;
     return line > 0 && (memchr(data, ',', line) != NULL || memchr(data, ';', line) != NULL) ? FT_FORMAT_CSV : FT_FORMAT_TSV;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+// A quote inside of a JSON string has a backslash: the name with its quotes and a colon behind it is a key.
+static bool has_key(const char *data, size_t length, const char *key) {
+    const size_t bytes = strlen(key);
+    size_t at = 0;
+    for (const char *found; (found = memmem(data + at, length - at, key, bytes)) != NULL;) {
+        at = (size_t)(found - data) + bytes;
+        while (at < length && is_blank(data[at])) at++;
+        if (at < length && data[at] == ':') return true;
+    }
+    return false;
+}
+
+bool ft_content_is_squad(const char *data, size_t length) {
+    size_t at = 0;
+    while (at < length && is_blank(data[at])) at++;
+    return at < length && data[at] == '{' && has_key(data, length, "\"paragraphs\"");
+}
+
+bool ft_file_has_questions(const char *path) {
+    enum { LOOK = 1 << 16 };
+    char *data = strcmp(path, "-") != 0 ? malloc(LOOK) : NULL;
+    FILE *file = data != NULL ? fopen(path, "rbe") : NULL;
+    const size_t length = file != NULL ? fread(data, 1, LOOK, file) : 0;
+    const bool object = ft_format_of_content(data, length) == FT_FORMAT_JSONL;
+    const bool found = object && (ft_content_is_squad(data, length) || (has_key(data, length, "\"question\"") && has_key(data, length, "\"context\"") &&
+                                                                        has_key(data, length, "\"answers\"")));
+    if (file != NULL) fclose(file);
+    free(data);
+    return found;
 }
 
 char ft_csv_delimiter(const char *data, size_t length) {

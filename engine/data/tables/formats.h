@@ -12,10 +12,15 @@ ft_format ft_format_of_name(const char *path);
 // What UTF-8 bytes look like: JSON lines when they begin with '{', else by the first line: TSV when it has a tab, CSV when
 // it has a comma or a semicolon, TSV of one column otherwise.
 ft_format ft_format_of_content(const char *data, size_t length);
+// Is it one JSON object with SQuAD's "paragraphs", and not JSON lines?
+bool ft_content_is_squad(const char *data, size_t length);
+// Is a file that is not packed one of questions by its beginning: that, or JSON lines with "question", "context" and "answers"? false: no, or
+// nothing can be read.
+bool ft_file_has_questions(const char *path);
 // What separates the columns of a CSV file: the one of , ; tab | that its first line has most often outside quotes.
 char ft_csv_delimiter(const char *data, size_t length);
 
-// "tsv", "csv", "jsonl", "text", "conll", "auto" to a format; else false.
+// "tsv", "csv", "jsonl", "text", "conll", "squad", "auto" to a format; else false.
 bool ft_format_from_name(const char *name, ft_format *format);
 const char *ft_format_name(ft_format format);
 

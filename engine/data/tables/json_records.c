@@ -139,7 +139,19 @@ static ft_status list_cell(ft_records *r, const char *key, const json_t *list) {
     return ft_records_add(r, cell, at, r->line, 0);
 }
 
+static bool is_answers(const json_t *value) {
+    return json_is_object(value) || (json_is_array(value) && (json_array_size(value) == 0 || json_is_object(json_array_get(value, 0))));
+}
+
+static ft_status answers_cell(ft_records *r, const json_t *value) {
+    char where[512];
+    snprintf(where, sizeof where, "%.480s:%lld", r->file, (long long)r->line);
+    char *cell = ft_answers_cell(r->arena, where, value);
+    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : ft_error_code();
+}
+
 static ft_status value_cell(ft_records *r, const char *key, const json_t *value) {
+    if (r->questions && is_answers(value)) return answers_cell(r, value);
     if (json_is_array(value)) return list_cell(r, key, value);
     char number[FT_REAL_TEXT];
     const char *text = value == NULL || json_is_null(value) ? "" : scalar_text(value, number);

@@ -28,6 +28,7 @@ void ft_records_open(ft_records *r, ft_format format, const char *file, char *da
 }
 
 void ft_records_close(ft_records *r) {
+    ft_squad_close(r);
     free(r->cells);
     r->cells = NULL;
 }
@@ -148,6 +149,7 @@ static ft_status wrong_count(const ft_records *r, int columns) {
 ft_status ft_records_next(ft_records *r, int columns, bool *found) {
     if (r->format == FT_FORMAT_JSONL) return ft_json_record_next(r, found);
     if (r->format == FT_FORMAT_CONLL) return ft_conll_record_next(r, found);
+    if (r->format == FT_FORMAT_SQUAD) return ft_squad_record_next(r, found);
     // With one column an empty line is an empty text: dropping it would shift the rows of predictions.
     if (columns > 1 && r->format == FT_FORMAT_CSV) skip_empty_lines(r);
     bool end = columns > 1 && r->at < r->end && (*r->at == '\n' || *r->at == '\r') && only_empty_lines_left(r);
@@ -177,8 +179,10 @@ static char *trimmed(ft_cell *cell) {
 }
 
 ft_status ft_records_header(ft_records *r, int *count, const char *const **names) {
-    if (r->format == FT_FORMAT_JSONL || r->format == FT_FORMAT_CONLL) {
-        FT_TRY((r->format == FT_FORMAT_JSONL ? ft_json_record_keys : ft_conll_record_keys)(r));
+    if (r->format == FT_FORMAT_JSONL || r->format == FT_FORMAT_CONLL || r->format == FT_FORMAT_SQUAD) {
+        FT_TRY((r->format == FT_FORMAT_JSONL   ? ft_json_record_keys
+                : r->format == FT_FORMAT_CONLL ? ft_conll_record_keys
+                                               : ft_squad_record_keys)(r));
         *count = r->key_count;
         *names = r->keys;
         return FT_OK;

@@ -10,6 +10,8 @@
 #include "base/status.h"
 #include "engine/config/config.h"
 
+#include <jansson.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +29,8 @@ typedef struct ft_cell {
 typedef struct ft_records {
     ft_format format; // TSV, CSV, JSONL or CONLL
     bool words;       // a text may be a list of words
+    bool questions;   // a value may be answers
+    struct ft_squad *squad; // SQUAD: what is read (squad_records.c)
     char delimiter;
     const char *file; // for messages
     char *at, *end, *line_start;
@@ -34,7 +38,7 @@ typedef struct ft_records {
     ft_cell *cells;
     int count, capacity; // of the record just read
     int64_t record_line; // where it begins
-    // JSON lines and CoNLL's columns
+    // JSON lines, SQuAD's JSON and CoNLL's columns
     const char *const *keys; // the columns; NULL until they are known
     int key_count;
     const bool *wanted; // which of them are read, the others being empty; NULL: all
@@ -62,6 +66,13 @@ ft_status ft_json_record_next(ft_records *records, bool *found);
 // conll_records.c
 ft_status ft_conll_record_keys(ft_records *records);
 ft_status ft_conll_record_next(ft_records *records, bool *found);
+// squad_records.c
+ft_status ft_squad_record_keys(ft_records *records);
+ft_status ft_squad_record_next(ft_records *records, bool *found);
+void ft_squad_close(ft_records *records);
+// Answers, {"text": [...], "answer_start": [...]} or a list of such pairs, as a cell: FT_SPAN_SEPARATOR between a start and its text,
+// FT_LIST_SEPARATOR behind each. NULL (an error is set): they are none.
+char *ft_answers_cell(ft_arena *arena, const char *where, const json_t *answers);
 // One more cell behind the last.
 ft_status ft_records_add(ft_records *records, char *text, size_t length, int64_t line, int64_t column);
 

@@ -53,6 +53,7 @@ ft_status ft_table_room_for_row(ft_table *table, const ft_selection *chosen) {
 static bool is_list(const ft_cell *cell) { return cell->length > 0 && cell->text[cell->length - 1] == FT_LIST_SEPARATOR; }
 
 static ft_status text_cell(const ft_records *r, const ft_cell *cell, const char **text, size_t *length) {
+    if (r->questions && memchr(cell->text, '\0', cell->length) != NULL) return ft_fail_at(r->file, cell->line, 0, "a NUL byte in the text");
     if (r->format == FT_FORMAT_JSONL && is_list(cell) && !r->words)
         return ft_fail_at(r->file, cell->line, cell->column, "the text is a list, not a string");
     *text = cell->text;
@@ -67,7 +68,7 @@ static ft_status plain_cell(const ft_records *r, const ft_cell *cell, const char
     if (ft_utf8_valid_prefix(cell->text, cell->length) != cell->length)
         return ft_fail_at(r->file, cell->line, cell->column, "the %s is not valid UTF-8", role);
     // Lists, which only JSON has, are told by it.
-    if (r->format != FT_FORMAT_JSONL && r->format != FT_FORMAT_CONLL && memchr(cell->text, FT_LIST_SEPARATOR, cell->length) != NULL)
+    if (r->format != FT_FORMAT_JSONL && r->format != FT_FORMAT_CONLL && r->format != FT_FORMAT_SQUAD && memchr(cell->text, FT_LIST_SEPARATOR, cell->length) != NULL)
         return ft_fail_at(r->file, cell->line, cell->column, "the control character 0x%02X in the %s", FT_LIST_SEPARATOR, role);
     *out = cell->text;
     return FT_OK;
@@ -253,8 +254,12 @@ ft_status ft_table_format(const ft_table_request *request, const char *name, con
         *format = words_format(request, *format, data, length);
         return FT_OK;
     }
+    if (request->questions && *format == FT_FORMAT_AUTO && ft_content_is_squad(data, length)) {
+        *format = FT_FORMAT_SQUAD;
+        return FT_OK;
+    }
     if (*format != FT_FORMAT_AUTO) return FT_OK;
-    if (request->plain) return format_or_plain(request, name, data, length, format);
+    if (request->plain && !request->questions) return format_or_plain(request, name, data, length, format);
     *format = ft_format_of_content(data, length);
     return FT_OK;
 }
@@ -287,7 +292,8 @@ static ft_status parse_piece(ft_table *table, size_t length, const char *file, c
     records.line = l->line;
     if (l->format == FT_FORMAT_CSV) records.delimiter = l->delimiter;
     records.words = request->words;
-    if (l->format != FT_FORMAT_JSONL && l->format != FT_FORMAT_CONLL) table->delimiter = records.delimiter;
+    records.questions = request->questions;
+    if (l->format != FT_FORMAT_JSONL && l->format != FT_FORMAT_CONLL && l->format != FT_FORMAT_SQUAD) table->delimiter = records.delimiter;
     ft_status status = read_rows(table, &records, request, l);
     l->line = records.line;
     ft_records_close(&records);
@@ -304,6 +310,7 @@ ft_status ft_table_parse_piece(char *data, size_t length, const char *name, cons
 }
 
 ft_status ft_table_check_rows(ft_table *table, const char *file, const ft_table_request *request) {
+    if (table->rows == 0 && table->format == FT_FORMAT_SQUAD) return ft_fail(FT_INVALID, file, "no questions");
     if (table->rows == 0 && table->format == FT_FORMAT_CONLL) return ft_fail_at(file, 1, 0, "no sentences");
     if (table->rows == 0) return ft_fail_at(file, 2, 0, "no rows behind the header");
     return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, file, request->need) : FT_OK;
@@ -350,7 +357,7 @@ static bool is_large(const char *path) {
 
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
     memset(table, 0, sizeof *table);
-    const bool words = request->format == FT_FORMAT_CONLL || request->words; // a sentence is not found by the end of a line
+    const bool words = request->format == FT_FORMAT_CONLL || request->words || request->questions; // rows need not end with a line
     if (!words && is_large(path)) return ft_table_read_large(path, request, PIECE, table);
     char *data = NULL;
     size_t length = 0;

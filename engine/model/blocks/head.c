@@ -14,7 +14,7 @@ void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
         bool last = i == m->head_count - 1;
         char name[48];
         snprintf(name, sizeof name, "head.hidden.%d", i);
-        m->head[i] = ft_build_linear(b, !last ? name : b->config->token_head ? FT_TOKEN_CLASSIFIER : m->family->classifier, last ? m->labels : hidden->values[i], inputs);
+        m->head[i] = ft_build_linear(b, !last ? name : ft_model_config_classifier(b->config), last ? m->labels : hidden->values[i], inputs);
     }
     m->head_norm = (ft_norm){.gamma = -1, .beta = -1};
     m->pooler.weight = m->pooler.bias = -1;

@@ -56,10 +56,26 @@ static ft_status cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses
     RUN_WITH_WORKSPACE(pass, weighted_cross_entropy, args, largest);
 }
 
+// Of a filling sequence nobody has marked anything.
+static ft_status spans(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    ft_span_cross_entropy_args args = {.logits = logits,
+                                       .sequences = pass->batch->sequences,
+                                       .cu_rows = pass->batch->cu_reads,
+                                       .marks = pass->batch->label,
+                                       .step = pass->step,
+                                       .losses = losses,
+                                       .dlogits = logits};
+    ft_span_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = largest.losses.cols = pass->capacity.reads;
+    largest.sequences = pass->capacity.sequences;
+    RUN_WITH_WORKSPACE(pass, span_cross_entropy, args, largest);
+}
+
 static ft_status loss_of(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     switch (pass->model->loss.kind) {
     case FT_LOSS_BCE: return binary_cross_entropy(pass, logits, losses);
     case FT_LOSS_MSE: return squared_error(pass, logits, losses);
+    case FT_LOSS_SPANS: return spans(pass, logits, losses);
     default: return cross_entropy(pass, logits, losses);
     }
 }

@@ -93,7 +93,7 @@ static double patterned(const char *patterns, const char *module, double otherwi
 // ---- what is adapted, what is trained -----------------------------------------------------------------------------------
 
 // The first part of the head's names: "classifier" of "classifier.out_proj".
-static word head_of(const ft_model_config *m) { return (word){m->family->classifier, strcspn(m->family->classifier, ".")}; }
+static word head_of(const ft_model_config *m) { return (word){ft_model_config_classifier(m), strcspn(ft_model_config_classifier(m), ".")}; }
 
 // The pooler is part of the head's module, or of the model's.
 static bool pooler_is_head(const ft_model_config *m) {

@@ -138,6 +138,7 @@ static const ft_family families[] = {
                .down = "ffn.lin2",
                .norm[1] = "output_layer_norm"},
      .token_hidden_dropout = true,
+     .span_dropout = "qa_dropout",
      .pooler = "pre_classifier",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_RELU},

@@ -141,9 +141,12 @@ typedef struct ft_family {
     // The head of token classification is dropout -> FT_TOKEN_CLASSIFIER, for each row that is read.
     bool token_pooler;          // with the pooler and its norm in front, row by row
     bool token_hidden_dropout;  // with the hidden dropout, whatever the classifier's is
+    const char *span_dropout;   // of config.json, 0.1 where it is absent: what stands in front of FT_SPAN_CLASSIFIER; NULL: nothing does
 } ft_family;
 
 #define FT_TOKEN_CLASSIFIER "classifier" // of every family
+// That of question answering is the same without a dropout, but where the family has a pooler there or says another key, and is called
+#define FT_SPAN_CLASSIFIER "qa_outputs" // where there is no pooler, else as that of tokens
 
 // NULL when there is none of that name.
 const ft_family *ft_family_find(const char *model_type);

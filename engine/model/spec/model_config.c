@@ -309,11 +309,14 @@ ft_status ft_model_config_load(const char *model_dir, ft_model_config *config) {
     return status;
 }
 
-bool ft_model_config_is_of_tokens(const ft_model_config *c) {
+static bool is_for(const ft_model_config *c, const char *what) {
     const char *name = json_string_value(json_array_get(json_object_get(c->json, "architectures"), 0));
-    const char *at = name != NULL ? strstr(name, "ForTokenClassification") : NULL;
-    return at != NULL && at[strlen("ForTokenClassification")] == '\0';
+    const char *at = name != NULL ? strstr(name, what) : NULL;
+    return at != NULL && at[strlen(what)] == '\0';
 }
+
+bool ft_model_config_is_of_tokens(const ft_model_config *c) { return is_for(c, "ForTokenClassification"); }
+bool ft_model_config_is_of_spans(const ft_model_config *c) { return is_for(c, "ForQuestionAnswering"); }
 
 void ft_model_config_set_tokens(ft_model_config *c) {
     c->token_head = true;
@@ -332,6 +335,24 @@ ft_status ft_model_config_set_quantised(ft_model_config *c, int bits, bool twice
                                       bits == 4, "bnb_4bit_compute_dtype", "float32", "bnb_4bit_quant_storage", "uint8", "bnb_4bit_quant_type", "nf4",
                                       "bnb_4bit_use_double_quant", twice, "llm_int8_skip_modules", skip);
     return c->saved_quantisation == NULL || failed ? ft_fail_memory(0, "config.json") : FT_OK;
+}
+
+void ft_model_config_set_spans(ft_model_config *c) {
+    static const char *names[FT_SPAN_OUTPUTS] = {"LABEL_0", "LABEL_1"};
+    const double classifier = c->classifier_dropout;
+    ft_model_config_set_tokens(c);
+    const json_t *own = c->family->span_dropout != NULL ? json_object_get(c->json, c->family->span_dropout) : NULL;
+    c->span_head = true;
+    c->num_labels = FT_SPAN_OUTPUTS;
+    c->label_names = names;
+    c->has_label_names = false;
+    if (c->family->token_pooler) c->classifier_dropout = classifier;
+    else c->classifier_dropout = c->family->span_dropout == NULL ? 0 : json_is_number(own) ? json_number_value(own) : 0.1;
+}
+
+const char *ft_model_config_classifier(const ft_model_config *c) {
+    if (c->span_head && !c->family->token_pooler) return FT_SPAN_CLASSIFIER;
+    return c->token_head ? FT_TOKEN_CLASSIFIER : c->family->classifier;
 }
 
 void ft_model_config_free(ft_model_config *config) {
@@ -379,13 +400,13 @@ size_t ft_model_config_save_bytes(int label_count) {
     return (size_t)label_count * (BY_NUMBER + BY_NAME + SHARE);
 }
 
-static const char sequence_class[] = "SequenceClassification", token_class[] = "TokenClassification";
+static const char sequence_class[] = "SequenceClassification", token_class[] = "TokenClassification", span_class[] = "QuestionAnswering";
 
 // The class that transformers opens it with.
 static json_t *class_of(const ft_model_config *c) {
     const char *name = c->family->classifier_class;
     if (!c->token_head) return json_string(name);
-    return json_sprintf("%.*s%s", (int)(strlen(name) - strlen(sequence_class)), name, token_class);
+    return json_sprintf("%.*s%s", (int)(strlen(name) - strlen(sequence_class)), name, c->span_head ? span_class : token_class);
 }
 
 static int fill(json_t *root, const ft_model_config *base, const char *problem_type) {
@@ -411,9 +432,11 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
     if (base->saved_quantisation != NULL) failed |= json_object_set(root, "quantization_config", base->saved_quantisation);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.
     const ft_family_keys *k = &base->family->keys;
-    bool null = json_is_null(json_object_get(root, k->classifier_dropout));
-    if (!null || (float)classifier_dropout != (float)hidden_dropout)
-        failed |= set_dropout(root, k->classifier_dropout, classifier_dropout, null ? -1 : base->classifier_dropout);
+    const char *dropout_key = !base->span_head || base->family->token_pooler ? k->classifier_dropout : base->family->span_dropout;
+    bool null = dropout_key == NULL || json_is_null(json_object_get(root, dropout_key));
+    if (dropout_key == NULL) failed |= 0; // there is none, and nothing to say
+    else if (!null || (float)classifier_dropout != (float)hidden_dropout)
+        failed |= set_dropout(root, dropout_key, classifier_dropout, null ? -1 : base->classifier_dropout);
     failed |= set_dropout(root, k->hidden_dropout, hidden_dropout, base->hidden_dropout_prob);
     // One option of ours is both of ModernBERT's.
     if (base->sights != NULL && base->family->rotary == FT_ROTARY_BY_LAYER && (float)hidden_dropout != (float)base->hidden_dropout_prob)

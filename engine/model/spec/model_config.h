@@ -57,6 +57,7 @@ typedef struct ft_model_config {
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
     bool all_rows;                      // somebody else than a head reads what comes out: the last layer has all rows
     bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families
+    bool span_head;                     // and of these the one that says where an answer begins and ends (ft_model_config_set_spans)
     bool pooler_is_drawn;               // the model's files lack it; where nothing is known of them, as the family's are
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
@@ -91,6 +92,12 @@ void ft_model_config_free(ft_model_config *config); // {0} is fine
 bool ft_model_config_is_of_tokens(const ft_model_config *config);
 // What is built, drawn and saved from here on is a token classifier. Once, behind loading.
 void ft_model_config_set_tokens(ft_model_config *config);
+// The same of question answering; its outputs are two.
+bool ft_model_config_is_of_spans(const ft_model_config *config);
+void ft_model_config_set_spans(ft_model_config *config);
+enum { FT_SPAN_OUTPUTS = 2 };
+// The last linear layer of the head, by its name in files.
+const char *ft_model_config_classifier(const ft_model_config *config);
 
 // What is saved from here on says that bitsandbytes quantised its linear layers to so many bits, 4 (nf4; twice: scales too) or 8, but for
 // `count` modules.

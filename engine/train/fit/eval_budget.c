@@ -68,7 +68,7 @@ static ft_capacity capacity_under(const budget *b, ft_batch_limits limits) {
     ft_capacity capacity = {.tokens = 0};
     if (room->job->without_data)
         return room->config->eval.strategy == FT_EVAL_NO ? capacity
-                                                           : ft_eval_capacity_worst(limits, ft_job_longest(room->job), ft_task_has_tokens(room->job->task));
+                                                           : ft_eval_capacity_worst(limits, ft_job_longest(room->job), ft_task_reads_rows(room->job->task));
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
         if (ft_job_evaluates(room->job, (ft_split)s))
             capacity = ft_capacity_union(capacity, ft_eval_capacity(&room->job->split[s].data, limits));
@@ -163,7 +163,7 @@ static ft_capacity trunk_capacity(const ft_room *room) {
 
 ft_status ft_room_plan_steps(ft_room *room) {
     const ft_job *job = room->job;
-    if (job->without_data) ft_run_plan_worst(room->config, ft_job_longest(job), ft_task_has_tokens(job->task), &room->plan);
+    if (job->without_data) ft_run_plan_worst(room->config, ft_job_longest(job), ft_task_reads_rows(job->task), &room->plan);
     else FT_TRY(ft_run_plan_make(room->config, &job->split[FT_SPLIT_TRAIN].data, &room->plan));
     if (ft_step_graphs_wanted(room->config, room->device)) ft_run_plan_fill_up(&room->plan);
     room->plan.trunk = trunk_capacity(room);

@@ -80,6 +80,16 @@ static void print_targets(const ft_job *job) {
     }
 }
 
+static void print_questions(const ft_job *job) {
+    for (int s = 0; s < FT_SPLITS; s++) {
+        const ft_table *t = &job->split[s].table;
+        int64_t without = 0;
+        for (int64_t row = 0; row < t->rows && t->label != NULL; row++) without += *t->label[row] == '\0';
+        if (job->split[s].present)
+            ft_info("  %-12s %9lld questions without an answer (%.1f%%)", ft_split_name((ft_split)s), (long long)without, percent(without, t->rows));
+    }
+}
+
 static ft_status print_classes(const ft_job *job) {
     int64_t *counts[FT_SPLITS] = {NULL};
     ft_status status = FT_OK;
@@ -114,7 +124,8 @@ static void warn_of(const ft_job *job, ft_split split) {
 ft_status ft_data_report_splits(const ft_job *job) {
     FT_TRY(ft_data_remarks(job));
     print_lengths(job);
-    if (ft_task_has_classes(job->task)) FT_TRY(print_classes(job));
+    if (ft_task_has_spans(job->task)) print_questions(job);
+    else if (ft_task_has_classes(job->task)) FT_TRY(print_classes(job));
     else print_targets(job);
     for (int s = 0; s < FT_SPLITS; s++)
         if (job->split[s].present) warn_of(job, (ft_split)s);

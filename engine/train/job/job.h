@@ -57,6 +57,7 @@ typedef struct ft_job {
     ft_input input;            // none where there are no data
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
+    const ft_task_spec *wanted; // the task that files are read for, before it is known which one train.task = auto means
     const ft_task_spec *task;
     ft_loss loss;              // of training
     ft_labels labels;          // as the data spell them

@@ -6,6 +6,7 @@
 #include "base/spill.h"
 #include "engine/data/folds.h"
 #include "engine/data/holdout.h"
+#include "engine/data/tables/formats.h"
 #include "engine/files/weights.h"
 #include "engine/memory/process.h"
 #include "engine/hub/cache.h"
@@ -31,6 +32,12 @@ const char *ft_split_name(ft_split split) {
 }
 
 static bool has_queries(const ft_config *c) { return ft_task_spec_of(c->train.task)->grouped; }
+// What data files are read for: train.task, or, where that is auto, what the training file is seen to be for by its beginning.
+static const ft_task_spec *wanted_task(const ft_job *job) {
+    const ft_config *c = job->config;
+    const bool questions = c->train.task == FT_TASK_AUTO && !job->without_data && ft_file_has_questions(c->data.train);
+    return ft_task_spec_of(questions ? FT_TASK_QUESTION_ANSWERING : c->train.task);
+}
 
 static ft_status check_folds(const ft_config *c) {
     if (c->data.fold > c->data.folds)
@@ -55,9 +62,13 @@ static ft_status cut_by(ft_job *job, int32_t *fold_of) {
     if (!train->source_row || !validation->source_row) return FT_NO_MEMORY;
     uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // the same for all of train.seeds
     const ft_table *table = &train->table;
-    const char *const *group = table->id == NULL && has_queries(c) ? table->text : table->id; // no query is on both sides
-    if (c->data.folds > 0) FT_TRY(ft_folds_assign(table->label, group, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
-    else FT_TRY(ft_holdout_assign(table->label, group, table->rows, c->data.validation_split, seed, "data.validation_split", fold_of));
+    // No query is on both sides, and no context. Answers are no classes.
+    const bool answers = ft_task_has_spans(job->wanted);
+    const char *const *label = answers ? NULL : table->label, *const *group = table->id;
+    if (answers && c->data.group[0] == '\0') group = table->pair;
+    if (table->id == NULL && has_queries(c)) group = table->text;
+    if (c->data.folds > 0) FT_TRY(ft_folds_assign(label, group, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
+    else FT_TRY(ft_holdout_assign(label, group, table->rows, c->data.validation_split, seed, "data.validation_split", fold_of));
     int fold = c->data.fold > 0 ? (int)c->data.fold - 1 : 0;
     FT_TRY(ft_table_split(&train->table, fold_of, fold, &validation->table, train->source_row, validation->source_row));
     validation->path = train->path;
@@ -73,8 +84,6 @@ static ft_status cut_folds(ft_job *job) {
     return status;
 }
 
-static bool takes_words(const ft_config *c) { return ft_task_has_tokens(ft_task_spec_of(c->train.task)); }
-
 static ft_status read_tables(ft_job *job) {
     const ft_config *c = job->config;
     const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
@@ -89,8 +98,9 @@ static ft_status read_tables(ft_job *job) {
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
-                                          .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels, .words = takes_words(c),
-                                          .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : NULL};
+                                          .label = c->data.label_column, .empty_labels = job->wanted->empty_labels, .words = ft_task_has_tokens(job->wanted),
+                                          .questions = ft_task_has_spans(job->wanted),
+                                          .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : ft_task_has_spans(job->wanted) ? "" : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
         FT_TRY(ft_open_input(d->path, &file));
         close(file);
@@ -138,8 +148,8 @@ static ft_status find_model(ft_job *job, bool without_weights) {
 // Everything that comes from data files.
 static ft_status open_data(ft_job *job) {
     const ft_config *c = job->config;
-    const ft_input_kind *kind = takes_words(c) ? &ft_word_input : &ft_text_input;
-    const char *truncation = ft_task_truncation(c);
+    const ft_input_kind *kind = ft_task_has_spans(job->wanted) ? &ft_question_input : ft_task_has_tokens(job->wanted) ? &ft_word_input : &ft_text_input;
+    const char *truncation = ft_task_truncation(c, job->wanted);
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
     FT_TRY(ft_input_open(kind, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
@@ -169,12 +179,14 @@ static ft_status know_base(ft_job *job, bool without_weights) {
 
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
+    job->wanted = wanted_task(job);
     ft_heap_trim(); // of what was here before
     job->held = (ft_job_held){.start = ft_process_held(getpid())};
     job->held.tokenizer = job->held.data = job->held.start;
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
-    if (takes_words(config)) ft_model_config_set_tokens(&job->model_config);
+    if (ft_task_has_tokens(job->wanted)) ft_model_config_set_tokens(&job->model_config);
+    if (ft_task_has_spans(job->wanted)) ft_model_config_set_spans(&job->model_config);
     FT_TRY(know_base(job, source->without_weights));
     if (config->model.init == FT_INIT_PRETRAINED) job->weights_bytes = ft_weights_bytes(job->model_dir);
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
@@ -202,7 +214,7 @@ static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) 
     int32_t *inside = NULL;
     if (split == FT_SPLIT_TRAIN && job->config->data.label_all_tokens) FT_TRY(tags_inside(job, &inside));
     const ft_input_wanted wanted = {.table = &d->table, .path = d->path, .max_length = job->max_length, .labels = &job->labels, .inside = inside,
-                                    .cache_dir = cache};
+                                    .cache_dir = cache, .learned = split == FT_SPLIT_TRAIN};
     const ft_status built = ft_input_build(&job->input, &wanted, &d->data, &d->from_cache);
     free(inside);
     FT_TRY(built);

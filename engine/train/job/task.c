@@ -54,13 +54,15 @@ static ft_status check_options(const ft_job *job) {
         return ft_fail(FT_INVALID, "train.class_weights", "train.task = %s has no %s", name,
                        ft_task_has_classes(task) ? "weights of classes" : "classes");
     double threshold;
-    FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
+    FT_TRY(ft_threshold_parse(c->eval.threshold, task, &threshold));
     if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(&task->scoring, job->labels.count) == 0)
         return ft_fail(FT_INVALID, "eval.threshold", "thresholds are for two classes and for multi_label");
     if (c->eval.calibrate && task->scoring.cross_entropy == NULL)
         return ft_fail(FT_INVALID, "eval.calibrate", "the probabilities of train.task = %s are not calibrated", name);
-    if (ft_task_has_tokens(task) && c->model.head.hidden.count > 0)
-        return ft_fail(FT_INVALID, "model.head.hidden", "a token classifier has no hidden layers: it would open in no class of transformers");
+    if (ft_task_has_spans(task) && c->data.label_all_tokens)
+        return ft_fail(FT_INVALID, "data.label_all_tokens", "this is for train.task = token_classification");
+    if (ft_task_reads_rows(task) && c->model.head.hidden.count > 0)
+        return ft_fail(FT_INVALID, "model.head.hidden", "a classifier of tokens has no hidden layers: it would open in no class of transformers");
     return ft_metric_check(c->eval.metric, &task->scoring, job->labels.count);
 }
 
@@ -72,7 +74,7 @@ ft_status ft_task_choose(ft_job *job) {
                                    .validation_path = validation->path,
                                    .separator = job->config->data.label_separator};
     const ft_task asked = job->config->train.task;
-    job->task = asked == FT_TASK_AUTO ? ft_task_suiting(&train->table) : ft_task_spec_of(asked);
+    job->task = asked == FT_TASK_AUTO && ft_task_has_spans(job->wanted) ? job->wanted : asked == FT_TASK_AUTO ? ft_task_suiting(&train->table) : ft_task_spec_of(asked);
     FT_TRY(job->task->outputs(&tables, &job->arena, &job->labels));
     adopt_names(job);
     if (job->config->train.patience > 0 && !job->split[FT_SPLIT_VALIDATION].present)
@@ -146,31 +148,41 @@ ft_status ft_task_set_loss(ft_job *job) {
     return FT_OK;
 }
 
-const char *ft_task_truncation(const ft_config *c) {
+const char *ft_task_truncation(const ft_config *c, const ft_task_spec *task) {
     if (strcmp(c->data.truncation, "auto") != 0) return c->data.truncation;
-    return ft_task_has_tokens(ft_task_spec_of(c->train.task)) ? "windows" : "head";
+    return ft_task_reads_rows(task) ? "windows" : "head";
 }
 
 // ---- decisions ----------------------------------------------------------------------------------------------------
 
-ft_status ft_threshold_parse(const char *text, double *value) {
+ft_status ft_threshold_parse(const char *text, const ft_task_spec *task, double *value) {
     *value = NAN;
     if (strcmp(text, "auto") == 0 || strcmp(text, "tuned") == 0) return FT_OK;
     char *end;
     *value = strtod(text, &end);
+    if (end != text && *end == '\0' && ft_task_has_spans(task) && isfinite(*value)) return FT_OK;
     if (end != text && *end == '\0' && *value > 0 && *value < 1) return FT_OK;
-    return ft_fail(FT_INVALID, "eval.threshold", "takes auto, tuned or a number between 0 and 1; got '%.60s'", text);
+    return ft_fail(FT_INVALID, "eval.threshold", "takes auto, tuned or a number%s; got '%.60s'",
+                   ft_task_has_spans(task) ? "" : " between 0 and 1", text);
+}
+
+// Has a question no answer?
+static bool lacks_answers(const ft_table *table) {
+    for (int64_t row = 0; row < table->rows && table->label != NULL; row++)
+        if (*table->label[row] == '\0') return true;
+    return false;
 }
 
 ft_status ft_task_thresholds(const ft_job *job, ft_arena *arena, double **thresholds) {
     const char *text = job->config->eval.threshold;
     const int count = ft_threshold_count(&job->task->scoring, job->labels.count);
     *thresholds = NULL;
-    if (count == 0 || strcmp(text, "auto") == 0) return FT_OK;
+    const bool without = ft_task_has_spans(job->task) && lacks_answers(&job->split[FT_SPLIT_TRAIN].table);
+    if (count == 0 || (strcmp(text, "auto") == 0 && !without)) return FT_OK;
     *thresholds = ft_arena_alloc(arena, (size_t)count * sizeof **thresholds);
     if (*thresholds == NULL) return FT_NO_MEMORY;
     double given;
-    FT_TRY(ft_threshold_parse(text, &given));
-    for (int k = 0; k < count; k++) (*thresholds)[k] = isnan(given) ? 0.5 : given;
+    FT_TRY(ft_threshold_parse(text, job->task, &given));
+    for (int k = 0; k < count; k++) (*thresholds)[k] = !isnan(given) ? given : ft_task_has_spans(job->task) ? 0 : 0.5;
     return FT_OK;
 }

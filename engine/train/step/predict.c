@@ -1,5 +1,6 @@
 #include "engine/train/step/predict.h"
 
+#include "engine/metrics/answers.h"
 #include "engine/train/job/run_plan.h"
 
 #include <stdlib.h>
@@ -80,6 +81,8 @@ size_t ft_evaluation_host_bytes(const ft_task_spec *task, const ft_dataset *data
     const int64_t n = ft_dataset_rows(data), labels = data->sets.first != NULL ? data->sets.first[data->examples] : n;
     const size_t pass = ft_predict_host_bytes(data, outputs, capacity),
                  figures = ft_metrics_host_bytes(&task->scoring, n, outputs, labels, false);
+    if (ft_task_has_spans(task)) // verdicts come when the pass is over
+        return ft_logits_host_bytes(n, outputs) + (size_t)data->examples * sizeof(float) + (pass > ft_answers_host_bytes(data) ? pass : ft_answers_host_bytes(data));
     // One after the other.
     return ft_logits_host_bytes(n, outputs) + (size_t)n * sizeof(float) + (pass > figures ? pass : figures);
 }

@@ -57,6 +57,7 @@ static double weight_of(const ft_step *step, int64_t first, int64_t last) {
     const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
     const bool weighted = job->loss.class_weight != NULL && data->label != NULL;
     double sum = 0;
+    if (ft_task_has_spans(job->task)) return (double)(last - first); // two losses a sequence, of which each counts half
     for (int64_t i = first; i < last; i++) {
         const int64_t sequence = step->order[i], reads = ft_dataset_reads(data, sequence);
         const int64_t row = data->first_read != NULL ? data->first_read[sequence] : ft_dataset_example(data, sequence);
