@@ -83,7 +83,7 @@ static ft_status measure_evaluation(ft_trainer *t) {
         const ft_dataset *data = &t->job.split[s].data;
         if (!ft_job_evaluates(&t->job, (ft_split)s)) continue;
         ft_logits logits;
-        ft_status status = ft_logits_open(data->examples, t->job.labels.count, NULL, &logits);
+        ft_status status = ft_logits_open(ft_dataset_rows(data), t->job.labels.count, NULL, &logits);
         if (status == FT_OK)
             status = ft_predict_dataset(&t->room.model, t->job.task, data, t->room.eval_limits, t->room.eval_capacity,
                                               t->room.config->eval.window_pooling, &logits, NULL, NULL, NULL);

@@ -15,9 +15,9 @@ static void rows_are_whole(void **state) {
         const ft_task_spec *task = ft_task_spec_of((ft_task)k);
         const bool classes = ft_task_has_classes(task);
         assert_int_equal(task->id, k);
-        assert_true(task->outputs && task->loss && task->decided_heads && task->scoring.kind && task->scoring.known && task->scoring.measure);
+        assert_true(task->outputs && (task->loss || ft_task_has_spans(task)) && task->decided_heads && task->scoring.kind && task->scoring.known && task->scoring.measure);
         for (int m = 0; m < 4; m++) assert_int_equal(ft_metric_check(task->shown[m], &task->scoring, 2), FT_OK);
-        if (ft_task_has_tokens(task)) continue; // its answers are those of words: token_answer.h
+        if (ft_task_reads_rows(task)) continue; // its answers are those of words or questions: token_answer.h, span_answer.h
         assert_true(task->pool && task->put_truth);
         assert_int_equal(classes, task->labels != FT_LABELS_NUMBERS);
         assert_true(classes == (task->decided != NULL) && classes == (task->decided_key != NULL) && (classes || task->balance == NULL));
@@ -94,7 +94,7 @@ static void lines_are_those_of_a_tree(void **state) {
     for (int k = FT_TASK_AUTO + 1; k < FT_TASK_COUNT; k++)
         for (int n = 0; n < 2; n++)
             for (int logits = 0; logits < 2; logits++) {
-                if (ft_task_has_tokens(ft_task_spec_of((ft_task)k))) continue;
+                if (ft_task_reads_rows(ft_task_spec_of((ft_task)k))) continue;
                 ft_arena arena = {0};
                 ft_answer a = {.outputs = 3, .names = all[n], .separator = ",", .probability = p, .value = values};
                 assert_int_equal(ft_answer_keys(a.names, 3, &arena, &a.keys), FT_OK);
