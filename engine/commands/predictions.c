@@ -1,5 +1,4 @@
 #include "engine/data/question_set.h"
-#include "engine/tasks/span_answer.h"
 #include "engine/commands/predictions.h"
 
 #include "base/log.h"

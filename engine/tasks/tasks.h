@@ -9,6 +9,7 @@
 #include "engine/metrics/metrics.h"
 #include "engine/metrics/window_pooling.h"
 #include "engine/tasks/answer.h"
+#include "engine/tasks/span_answer.h"
 #include "engine/tasks/token_answer.h"
 
 // What outputs are found from.

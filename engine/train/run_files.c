@@ -1,7 +1,6 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/metrics/places.h"
 #include "engine/data/question_set.h"
-#include "engine/tasks/span_answer.h"
 #include "engine/train/run_dir.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/room/observer.h"
