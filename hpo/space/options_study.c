@@ -115,7 +115,7 @@ static const ft_option rows[] = {
                 "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model is in memory once, and their "
                 "micro-batches go through its weights together. Results are those of trials that run alone, to the bit; a worker "
                 "that is killed costs each of its trials one retry. Trials that cannot share a model run in turn. At least so many run at the same time, whatever study.parallel is. "
-                "auto: all of study.parallel where there is no memory for as many processes, or where a plan predicts at least 10% less time; else 1."),
+                "auto: all of study.parallel where there is no memory for as many processes, or where a plan predicts at least 20% less time; else 1."),
     INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_tasks_per_child maxtasksperchild",
         .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where memory is feared that "
                 "libraries and drivers never give back. No result changes; one with study.pack above 1 stays. 0: it stays as long as it is sound."),

@@ -170,7 +170,7 @@ static void make_base(tiny_run *t, const char *family, int number) {
     set(t, "data.validation=%s/dev.tsv", t->dir);
     set(t, "data.cache_dir=none");
     set(t, "data.max_length=32");
-    set(t, "device.threads=2");
+    set(t, "device.threads=%d", number == 0 ? 2 : 1);
     set(t, "train.max_steps=1");
     set(t, "memory.timeline=false");
     set(t, "eval.strategy=no");

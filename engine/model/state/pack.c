@@ -25,6 +25,8 @@ struct ft_pack_member {
 };
 
 enum { MOST_MEMBERS = 256 };
+// So many rows fill the cores by themselves: together they are no faster, and a wait for others is a switch of threads.
+enum { ROWS_ENOUGH = 512 };
 
 struct ft_pack {
     pthread_mutex_t lock;
@@ -157,7 +159,7 @@ void ft_pack_end_pass(ft_pack_member *m) {
 }
 
 ft_status ft_pack_multiply(ft_pack_member *m, ft_device *device, const ft_gemm_args *args) {
-    if (m == NULL || !m->in_pass || m->pack->members == 1) return FT_RUN(device, gemm, args);
+    if (m == NULL || !m->in_pass || m->pack->members == 1 || args->c.rows >= ROWS_ENOUGH) return FT_RUN(device, gemm, args);
     m->device = device;
     m->args = args;
     change(m, AT_PRODUCT);

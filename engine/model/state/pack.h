@@ -41,7 +41,7 @@ void ft_pack_wake(ft_pack_member *member); // it has the turn when this returns
 void ft_pack_begin_pass(ft_pack_member *member);
 void ft_pack_end_pass(ft_pack_member *member);
 // A product whose scratch suffices for the further rows of others (ft_gemm_args.more). Inside a pass it waits for those who have yet to
-// come to theirs.
+// come to theirs, unless it has rows enough.
 ft_status ft_pack_multiply(ft_pack_member *member, ft_device *device, const ft_gemm_args *args);
 
 #endif
