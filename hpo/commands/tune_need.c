@@ -116,9 +116,11 @@ static bool killed(pid_t pid) {
     return got == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-ft_tuning_need ft_tune_need(const ft_config *config) {
+// What a process of its own finds; killed before it said anything: *killed_early.
+static ft_tuning_need ask_a_process(const ft_config *config, bool *killed_early) {
     ft_tuning_need need = {0};
     int ends[2];
+    *killed_early = false;
     if (pipe(ends) != 0) return need;
     fflush(NULL); // or what is buffered would be written twice
     const pid_t pid = fork();
@@ -128,6 +130,15 @@ ft_tuning_need ft_tune_need(const ft_config *config) {
     close(ends[0]);
     if (!read_all) need = (ft_tuning_need){0};
     const bool ended = pid > 0 && killed(pid);
-    need.killed = need.killed || (ended && !read_all);
+    *killed_early = ended && !read_all;
+    return need;
+}
+
+// A want of memory kills each time; somebody who kills processes does it once.
+ft_tuning_need ft_tune_need(const ft_config *config) {
+    bool killed_early;
+    ft_tuning_need need = ask_a_process(config, &killed_early);
+    if (killed_early) need = ask_a_process(config, &killed_early);
+    need.killed = need.killed || killed_early;
     return need;
 }

@@ -76,10 +76,13 @@ longer="train.max_steps=300 eval.steps=100"
 "$FTENGINE" tune tiny.ini --study killed --parallel 3 $longer >out 2>err &
 pid=$!
 kills=0
-for _ in $(seq 8); do
+for _ in $(seq 200); do # until six are gone, or the study is at its end
+    [ $kills -lt 6 ] && kill -0 $pid 2>/dev/null || break
     sleep "0.$(printf %03d $((RANDOM % 200)))"
-    # shellcheck disable=SC2207
-    workers=($(cat "/proc/$pid/task/$pid/children" 2>/dev/null))
+    workers=() # not the process that plans them
+    for child in $(cat "/proc/$pid/task/$pid/children" 2>/dev/null); do
+        tr '\0' ' ' <"/proc/$child/cmdline" 2>/dev/null | grep -q '^[^ ]* worker ' && workers+=("$child")
+    done
     [ ${#workers[@]} -gt 0 ] && kill -9 "${workers[RANDOM % ${#workers[@]}]}" 2>/dev/null && kills=$((kills + 1))
 done
 wait $pid || fail "a killed worker ended the study"
