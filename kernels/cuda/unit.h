@@ -114,7 +114,7 @@ template <bool WHOLE, class T> FT_DEVICE void ft_store(T *to, const ft_unit &u, 
         *reinterpret_cast<float4 *>(to) = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
         *reinterpret_cast<float4 *>(to + 4) = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
     } else if constexpr (WHOLE) {
-        // A plain store, but one that nvcc does not take apart: it does where it has lost sight of the alignment.
+        // A plain store to global memory, but one that nvcc does not take apart: it does where it has lost sight of the alignment.
         __stwb(reinterpret_cast<uint4 *>(to), make_uint4(ft_pack<T>(u.v[0], u.v[1]), ft_pack<T>(u.v[2], u.v[3]),
                                                          ft_pack<T>(u.v[4], u.v[5]), ft_pack<T>(u.v[6], u.v[7])));
     } else {

@@ -61,7 +61,7 @@ FT_DEVICE void keep_row(float4 *to, int units, const layernorm_backward_job<T> &
             if constexpr (sizeof(T) == sizeof(float))
                 ft_keep_unit(s, high, unit, u);
             else
-                ft_store<true>(reinterpret_cast<T *>(s + unit), u, FT_CUDA_UNIT);
+                ft_store<false>(reinterpret_cast<T *>(s + unit), u, FT_CUDA_UNIT); // of whole units __stwb stores, to global memory alone
         }
     }
 }

@@ -9,11 +9,17 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 #include <vector_types.h>
 
 struct ft_cu_tensor_map; // of driver.h
 
 namespace simt {
+
+struct argument {
+    const void *at;
+    size_t bytes;
+};
 
 struct job {
     const char *name;
@@ -23,7 +29,13 @@ struct job {
     void (*call)(void *arguments); // one thread's call of the kernel
     void *arguments;
     void (*drop)(void *arguments);
+    const void *kernel;                    // the function
+    std::vector<argument> (*each)(void *); // of `arguments`
 };
+
+// Who runs jobs instead of the scheduler: the function simt_execute of the library that SIMT_EXECUTOR names (tests/ptx). False: a fault, and
+// its text.
+using executor = bool(const job &what, int order, uint64_t seed, char *fault, size_t room);
 
 // Takes the job. False when it is refused, or ran at once and was at fault; simt_fault() says why.
 bool submit(const job &what, void *stream);
@@ -41,7 +53,12 @@ inline bool launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 threa
                  std::apply(c->kernel, c->values);
              },
              new call{kernel, std::tuple<P...>(std::forward<A>(arguments)...)},
-             [](void *p) { delete static_cast<call *>(p); }};
+             [](void *p) { delete static_cast<call *>(p); },
+             reinterpret_cast<const void *>(kernel),
+             [](void *p) {
+                 return std::apply([](const P &...value) { return std::vector<argument>{{&value, sizeof value}...}; },
+                                   static_cast<call *>(p)->values);
+             }};
     return submit(what, stream);
 }
 

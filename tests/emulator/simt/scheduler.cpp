@@ -339,6 +339,12 @@ bool run_grid(const char *name, dim3 grid, dim3 threads_of_block, size_t shared,
     return !launch_now.faulted;
 }
 
+int order_of_threads() {
+    if (!order_known) order_from_environment();
+    return order;
+}
+uint64_t seed_of_threads() { return uint64_t(random_number()) << 32 | random_number(); }
+
 void order_all_blocks() { order_acquire(&launch_ends); }
 
 } // namespace simt

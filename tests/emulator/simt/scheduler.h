@@ -84,6 +84,9 @@ template <class R, class F> SIMT_NO_TSAN inline void collective(unsigned mask, s
 
 // Runs all blocks. False after a fault; simt_fault() says which.
 bool run_grid(const char *name, dim3 grid, dim3 threads, size_t shared, void (*kernel)(void *), void *arguments);
+// The order that is set, and a number for what is drawn in it: another one at each call.
+int order_of_threads();
+uint64_t seed_of_threads();
 // Keeps a fault that happened outside of a kernel.
 void keep_fault(const char *text);
 
