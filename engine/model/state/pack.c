@@ -158,8 +158,16 @@ void ft_pack_end_pass(ft_pack_member *m) {
     if (m != NULL) m->in_pass = false;
 }
 
+// Others may come at any moment: the count is under the lock.
+static bool is_alone(const ft_pack_member *m) {
+    pthread_mutex_lock(&m->pack->lock);
+    const bool alone = m->pack->members == 1;
+    pthread_mutex_unlock(&m->pack->lock);
+    return alone;
+}
+
 ft_status ft_pack_multiply(ft_pack_member *m, ft_device *device, const ft_gemm_args *args) {
-    if (m == NULL || !m->in_pass || m->pack->members == 1 || args->c.rows >= ROWS_ENOUGH) return FT_RUN(device, gemm, args);
+    if (m == NULL || !m->in_pass || is_alone(m) || args->c.rows >= ROWS_ENOUGH) return FT_RUN(device, gemm, args);
     m->device = device;
     m->args = args;
     change(m, AT_PRODUCT);
