@@ -132,18 +132,28 @@ static void show_progress(void *context) {
                    rate / 1e6);
 }
 
+// Of a file in a directory: its slash stays one.
+static const char *address(download *d) {
+    const char *slash = strchr(d->file->path, '/'), *name = slash != NULL ? slash + 1 : d->file->path;
+    const char *front = ft_arena_format(&d->arena, "%.*s", slash != NULL ? (int)(slash - d->file->path) : 0, d->file->path);
+    char *commit = ft_http_escape(d->session->commit), *directory = front != NULL ? ft_http_escape(front) : NULL, *file = ft_http_escape(name);
+    const char *url = commit != NULL && directory != NULL && file != NULL
+                          ? ft_arena_format(&d->arena, "%s/%s/resolve/%s/%s%s%s", d->session->endpoint, d->session->repo, commit, directory,
+                                            slash != NULL ? "/" : "", file)
+                          : NULL;
+    free(commit);
+    free(directory);
+    free(file);
+    return url;
+}
+
 static ft_status transfer(download *d) {
-    char *commit = ft_http_escape(d->session->commit), *path = commit != NULL ? ft_http_escape(d->file->path) : NULL;
-    const char *url = path != NULL ? ft_arena_format(&d->arena, "%s/%s/resolve/%s/%s", d->session->endpoint,
-                                                     d->session->repo, commit, path)
-                                   : NULL;
+    const char *url = address(d);
     ft_http_request request = {
         .url = url, .what = d->what, .begin = begin_body, .body = add_body, .progress = show_progress, .context = d};
     ft_status status = url != NULL ? ft_hub_get(d->session, &request, position) : FT_NO_MEMORY;
     ft_status_line("%s", ""); // the line goes
     if (request.range_refused) d->wrong = true;
-    free(commit);
-    free(path);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include "engine/hub/session.h"
 
 typedef struct ft_hub_file {
-    const char *path;     // in the repository, no directories
+    const char *path;     // in the repository, in one directory at most
     const char *checksum; // SHA-256 (64 digits) of large files, git's SHA-1 (40) of small ones; also the name in blobs/
     int64_t size;
 } ft_hub_file;

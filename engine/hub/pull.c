@@ -12,12 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PAGES = 1000, MOST_FILES = 4096 };
+enum { MOST_PAGES = 1000, MOST_FILES = 4096, MOST_MODULES = 32 };
 
 typedef struct pulling {
     ft_hub_session session;
     const char *base, *snapshot; // directories: of the repository in the cache, of the commit
-    ft_hub_file *files;          // what the repository has at its top
+    ft_hub_file *files;          // what the repository has at its top, and in the directories of modules; of a directory no checksum
     int count, room;
     ft_arena *arena; // outlives the session
     ft_hub_pulled *pulled;
@@ -34,7 +34,10 @@ static const char *const small_files[] = {"config.json",
                                           "merges.txt",
                                           "spm.model",
                                           "sentencepiece.bpe.model",
-                                          "sentencepiece.model"};
+                                          "sentencepiece.model",
+                                          "modules.json",
+                                          "sentence_bert_config.json",
+                                          "config_sentence_transformers.json"};
 static const struct {
     const char *name;
     bool index;
@@ -79,17 +82,7 @@ static ft_status find_commit(pulling *p) {
     return status;
 }
 
-// An entry of the list; directories and what is not to be had are passed over.
-static ft_status add_entry(pulling *p, const json_t *entry) {
-    const json_t *lfs = json_object_get(entry, "lfs"),
-                 *size = json_object_get(json_is_object(lfs) ? lfs : entry, "size");
-    const char *type = json_string_value(json_object_get(entry, "type")),
-               *path = json_string_value(json_object_get(entry, "path"));
-    const char *checksum = json_string_value(json_object_get(json_is_object(lfs) ? lfs : entry, "oid"));
-    if (type == NULL || strcmp(type, "file") != 0 || path == NULL || strchr(path, '/') != NULL) return FT_OK;
-    if (!is_hex(checksum, json_is_object(lfs) ? 64 : 40) || !json_is_integer(size) || json_integer_value(size) < 0)
-        return ft_fail(FT_FAILED, p->session.repo, "the hub's list of files gives no size and checksum for %.200s",
-                       path);
+static ft_status add_file(pulling *p, const char *path, const char *checksum, int64_t size) {
     if (p->count == p->room) {
         int room = 2 * p->room + 64;
         ft_hub_file *grown = ft_realloc(p->files, (size_t)room, sizeof *grown, "a list of files");
@@ -97,16 +90,42 @@ static ft_status add_entry(pulling *p, const json_t *entry) {
         p->files = grown;
         p->room = room;
     }
-    ft_hub_file f = {ft_arena_strdup(p->arena, path), ft_arena_strdup(p->arena, checksum), json_integer_value(size)};
-    if (f.path == NULL || f.checksum == NULL) return FT_NO_MEMORY;
+    ft_hub_file f = {ft_arena_strdup(p->arena, path), checksum != NULL ? ft_arena_strdup(p->arena, checksum) : NULL, size};
+    if (f.path == NULL || (checksum != NULL && f.checksum == NULL)) return FT_NO_MEMORY;
     p->files[p->count++] = f;
     return FT_OK;
 }
 
-static ft_status list_files(pulling *p) {
-    char url[2048], next[2048];
-    int n =
-        snprintf(url, sizeof url, "%s/api/models/%s/tree/%s", p->session.endpoint, p->session.repo, p->session.commit);
+// Of the directory that was asked for ("": the top): a name in it, whatever else the hub says.
+static bool lies_in(const char *path, const char *directory) {
+    const size_t length = strlen(directory);
+    if (length > 0 && (strncmp(path, directory, length) != 0 || path[length] != '/')) return false;
+    const char *name = length > 0 ? path + length + 1 : path;
+    return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
+}
+
+// An entry of the list; what is not to be had is passed over.
+static ft_status add_entry(pulling *p, const char *directory, const json_t *entry) {
+    const json_t *lfs = json_object_get(entry, "lfs"),
+                 *size = json_object_get(json_is_object(lfs) ? lfs : entry, "size");
+    const char *type = json_string_value(json_object_get(entry, "type")),
+               *path = json_string_value(json_object_get(entry, "path"));
+    const char *checksum = json_string_value(json_object_get(json_is_object(lfs) ? lfs : entry, "oid"));
+    if (type == NULL || path == NULL || !lies_in(path, directory)) return FT_OK;
+    if (strcmp(type, "directory") == 0) return add_file(p, path, NULL, 0);
+    if (strcmp(type, "file") != 0) return FT_OK;
+    if (!is_hex(checksum, json_is_object(lfs) ? 64 : 40) || !json_is_integer(size) || json_integer_value(size) < 0)
+        return ft_fail(FT_FAILED, p->session.repo, "the hub's list of files gives no size and checksum for %.200s",
+                       path);
+    return add_file(p, path, checksum, json_integer_value(size));
+}
+
+static ft_status list_files(pulling *p, const char *directory) {
+    char url[2048], next[2048], *escaped = ft_http_escape(directory);
+    if (escaped == NULL) return FT_NO_MEMORY;
+    int n = snprintf(url, sizeof url, "%s/api/models/%s/tree/%s%s%s", p->session.endpoint, p->session.repo, p->session.commit,
+                     escaped[0] != '\0' ? "/" : "", escaped);
+    free(escaped);
     if (n >= (int)sizeof url) return ft_fail(FT_INVALID, "HF_ENDPOINT", "is too long");
     for (int page = 0; url[0] != '\0'; page++) {
         json_t *root;
@@ -115,7 +134,7 @@ static ft_status list_files(pulling *p) {
         ft_status status =
             json_is_array(root) ? FT_OK : ft_fail(FT_FAILED, p->session.repo, "the hub's list of files is no list");
         for (size_t i = 0; status == FT_OK && i < json_array_size(root); i++)
-            status = add_entry(p, json_array_get(root, i));
+            status = add_entry(p, directory, json_array_get(root, i));
         json_decref(root);
         FT_TRY(status);
         if (next[0] != '\0' && !ft_http_same_origin(p->session.http, next))
@@ -125,21 +144,26 @@ static ft_status list_files(pulling *p) {
     return FT_OK;
 }
 
-static const ft_hub_file *find(const pulling *p, const char *path) {
+static const ft_hub_file *find_entry(const pulling *p, const char *path, bool directory) {
     for (int i = 0; i < p->count; i++)
-        if (strcmp(p->files[i].path, path) == 0) return &p->files[i];
+        if (strcmp(p->files[i].path, path) == 0 && (p->files[i].checksum == NULL) == directory) return &p->files[i];
     return NULL;
 }
 
+static const ft_hub_file *find(const pulling *p, const char *path) { return find_entry(p, path, false); }
+
 // ---- the snapshot -------------------------------------------------------------------------------------------------
 
-// snapshots/COMMIT/FILE -> ../../blobs/CHECKSUM, in place of what stood there.
+// snapshots/COMMIT/FILE -> ../../blobs/CHECKSUM, in place of what stood there; a step further up from a directory in it.
 static ft_status link_file(pulling *p, const ft_hub_file *f) {
     char target[128], present[128];
-    snprintf(target, sizeof target, "../../blobs/%s", f->checksum);
+    const char *slash = strchr(f->path, '/'), *name = slash != NULL ? slash + 1 : f->path;
+    snprintf(target, sizeof target, "%s../../blobs/%s", slash != NULL ? "../" : "", f->checksum);
     const char *path = ft_path_join(p->arena, p->snapshot, f->path);
-    const char *temporary = ft_arena_format(p->arena, "%s/.%s.%ld", p->snapshot, f->path, (long)getpid());
-    if (path == NULL || temporary == NULL) return FT_NO_MEMORY;
+    const char *directory = ft_arena_format(p->arena, "%s/%.*s", p->snapshot, (int)(name - f->path), f->path);
+    const char *temporary = ft_arena_format(p->arena, "%s/.%s.%ld", directory != NULL ? directory : "", name, (long)getpid());
+    if (path == NULL || directory == NULL || temporary == NULL) return FT_NO_MEMORY;
+    if (slash != NULL) FT_TRY(ft_make_directories(directory));
     ssize_t length = readlink(path, present, sizeof present);
     if (length == (ssize_t)strlen(target) && memcmp(present, target, (size_t)length) == 0) return FT_OK;
     unlink(temporary);
@@ -205,6 +229,38 @@ static ft_status take_weights(pulling *p) {
     return missing(p, "model.safetensors and no pytorch_model.bin");
 }
 
+// ---- what sentence-transformers does behind the model ----------------------------------------------------------------
+
+static ft_status take_module(pulling *p, const char *directory) {
+    static const char *const names[] = {"config.json", "model.safetensors", "pytorch_model.bin"};
+    FT_TRY(list_files(p, directory));
+    for (int i = 0; i < COUNT(names); i++) {
+        const char *path = ft_arena_format(p->arena, "%s/%s", directory, names[i]);
+        if (path == NULL) return FT_NO_MEMORY;
+        const ft_hub_file *f = find(p, path);
+        if (f == NULL) continue;
+        FT_TRY(take(p, f));
+        if (i > 0) return FT_OK; // one form of the weights is enough
+    }
+    return FT_OK;
+}
+
+// The directories that modules.json names and the repository has: those of modules without files are often missing.
+static ft_status take_modules(pulling *p) {
+    if (find(p, "modules.json") == NULL) return FT_OK;
+    json_t *root;
+    const char *path = ft_path_join(p->arena, p->snapshot, "modules.json");
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_json_load(path, &root));
+    ft_status status = json_array_size(root) > MOST_MODULES ? ft_fail(FT_INVALID, path, "more than %d modules", MOST_MODULES) : FT_OK;
+    for (size_t i = 0; status == FT_OK && i < json_array_size(root); i++) {
+        const char *directory = json_string_value(json_object_get(json_array_get(root, i), "path"));
+        if (directory != NULL && find_entry(p, directory, true) != NULL) status = take_module(p, directory);
+    }
+    json_decref(root);
+    return status;
+}
+
 // refs/REVISION holds the commit, without a line's end.
 static ft_status note_revision(pulling *p) {
     if (strcmp(p->session.revision, p->session.commit) == 0) return FT_OK;
@@ -219,7 +275,7 @@ static ft_status note_revision(pulling *p) {
 
 static ft_status pull_all(pulling *p) {
     FT_TRY(find_commit(p));
-    FT_TRY(list_files(p));
+    FT_TRY(list_files(p, ""));
     if (find(p, "config.json") == NULL) return missing(p, "config.json");
     p->base = ft_hub_repo_directory(p->arena, p->session.repo);
     p->snapshot = p->base != NULL ? ft_arena_format(p->arena, "%s/snapshots/%s", p->base, p->session.commit) : NULL;
@@ -230,6 +286,7 @@ static ft_status pull_all(pulling *p) {
         if (f != NULL) FT_TRY(take(p, f));
     }
     FT_TRY(take_weights(p));
+    FT_TRY(take_modules(p));
     p->pulled->directory = p->snapshot;
     p->pulled->commit = p->session.commit;
     return note_revision(p);

@@ -150,7 +150,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return repo not in need.get("repos", []) or self.headers.get("Authorization") == "Bearer " + need["token"]
 
     def hub(self, path, fault):
-        api = re.fullmatch(r"/api/models/(.+?)/(revision|tree)/([^/]+)", path)
+        api = re.fullmatch(r"/api/models/(.+?)/(revision|tree)/([^/]+)(?:/(.+))?", path)
         file = re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", path)
         if not api and not file:
             return self.refuse(404, "", "Not Found")
@@ -166,18 +166,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if api and api[2] == "revision":
             return self.json({"id": repo, "sha": commit, "siblings": []})
         if api:
-            return self.tree(directory)
+            inside = urllib.parse.unquote(api[4] or "")
+            if not os.path.isdir(os.path.join(directory, inside)):
+                return self.refuse(404, "EntryNotFound", "Entry not found")
+            return self.tree(os.path.join(directory, inside), inside and inside + "/")
         return self.file(directory, commit, urllib.parse.unquote(file[3]), fault)
 
-    def tree(self, directory):
+    def tree(self, directory, inside):
         entries = []
         for name in sorted(os.listdir(directory)):
             path = os.path.join(directory, name)
             if os.path.isdir(path):
-                entries.append({"type": "directory", "oid": "0" * 40, "size": 0, "path": name})
+                entries.append({"type": "directory", "oid": "0" * 40, "size": 0, "path": inside + name})
                 continue
             data = read(path)
-            entry = {"type": "file", "oid": git_blob(data), "size": len(data), "path": name}
+            entry = {"type": "file", "oid": git_blob(data), "size": len(data), "path": inside + name}
             if name.endswith(LARGE):
                 pointer = b"pointer of " + name.encode()
                 entry.update(oid=git_blob(pointer), lfs={"oid": sha256(data), "size": len(data), "pointerSize": len(pointer)})

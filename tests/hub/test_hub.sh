@@ -92,6 +92,44 @@ requests
 [ "$(grep -c resolve log)" = 1 ] || fail "v2 took $(grep -c resolve log) files"
 pull "org/small@$(basename "$directory")"
 [ ! -e "$small/refs/$(basename "$directory")" ] || fail "a commit became a ref"
+# A sentence-transformers model with what its modules.json names, and no other directory; one that is named and not there is no mistake, and a
+# name that leads out of the repository is none of its directories.
+mkdir -p hub/org/sentence/main/{1_Pooling,2_Dense,onnx}
+cp "$here"/model/* hub/org/sentence/main
+sentence=$SOURCE_DIR/tests/vectors/sentences/cls_dense
+python3 -S - "$here/model/config.json" "$sentence" hub/org/sentence/main <<'PY'
+import json, shutil, struct, sys
+hidden, out = json.load(open(sys.argv[1]))["hidden_size"], sys.argv[3]
+kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Normalize", "3_Normalize")]
+json.dump([{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + kind} for i, (kind, path) in enumerate(kinds)],
+          open(out + "/modules.json", "w"))
+json.dump({"pooling_mode": "mean"}, open(out + "/1_Pooling/config.json", "w"))
+json.dump({"in_features": hidden, "out_features": 3, "bias": False, "activation_function": "torch.nn.modules.linear.Identity"},
+          open(out + "/2_Dense/config.json", "w"))
+text = json.dumps({"linear.weight": {"dtype": "F32", "shape": [3, hidden], "data_offsets": [0, 12 * hidden]}}).encode()
+open(out + "/2_Dense/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + struct.pack(f"<{3 * hidden}f", *range(3 * hidden)))
+shutil.copy(out + "/2_Dense/model.safetensors", out + "/2_Dense/pytorch_model.bin")
+PY
+echo "not needed" >hub/org/sentence/main/onnx/config.json
+requests
+pull org/sentence
+requests
+grep -E 'onnx|3_Normalize|pytorch_model' log && fail "files that nobody needs were asked for"
+for f in modules.json 1_Pooling/config.json 2_Dense/config.json 2_Dense/model.safetensors; do
+    cmp "$directory/$f" "hub/org/sentence/main/$f" || fail "$f is not there"
+done
+case $(readlink "$directory/2_Dense/config.json") in ../../../blobs/*) ;; *) fail "a file of a directory is no link to a blob" ;; esac
+[ "$(find "$directory" -type d | wc -l)" = 3 ] || fail "there are other directories: $(find "$directory" -type d)"
+echo "good" >one.txt
+expect 0 "$FTENGINE" embed org/sentence --data one.txt --format text
+[ "$(python3 -S -c 'import json; print(len(json.load(open("out"))["embedding"]))')" = 3 ] || fail "embed of a model by its name"
+pull org/sentence
+requests
+grep -q resolve log && fail "files of directories were fetched twice"
+sed -i 's/"1_Pooling"/"..\/..\/small\/main"/' hub/org/sentence/main/modules.json
+pull org/sentence
+[ ! -e "$directory/1_Pooling" ] || fail "a directory that is not named was fetched"
+expect 2 "$FTENGINE" embed org/sentence --data one.txt --format text
 pull org/sharded
 whole "$directory" hub/org/sharded/main config.json vocab.txt model.safetensors.index.json model-0000{1,2,3}-of-00003.safetensors
 pull org/pickled
