@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 static const struct {
     const char *name;
@@ -88,7 +89,9 @@ bool ft_content_is_squad(const char *data, size_t length) {
 
 bool ft_file_has_questions(const char *path) {
     enum { LOOK = 1 << 16 };
-    char *data = strcmp(path, "-") != 0 ? malloc(LOOK) : NULL;
+    struct stat facts;
+    const bool regular = stat(path, &facts) == 0 && S_ISREG(facts.st_mode); // what is read of a pipe is gone
+    char *data = regular ? malloc(LOOK) : NULL;
     FILE *file = data != NULL ? fopen(path, "rbe") : NULL;
     const size_t length = file != NULL ? fread(data, 1, LOOK, file) : 0;
     const bool object = ft_format_of_content(data, length) == FT_FORMAT_JSONL;
