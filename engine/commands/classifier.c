@@ -1,7 +1,9 @@
 #include "engine/commands/commands.h"
 
 #include "engine/data/tables/formats.h"
+#include "base/heap.h"
 #include "engine/hub/cache.h"
+#include "engine/memory/process.h"
 #include "base/files.h"
 #include "engine/files/weights.h"
 #include "engine/model/adapter_files.h"
@@ -10,15 +12,16 @@
 #include "engine/metrics/decision.h"
 #include "engine/train/job/fit.h"
 #include "engine/train/room/gemm_tuning.h"
-#include "engine/train/step/rehearsal.h"
 #include "engine/train/repeat/repeat.h"
-#include "engine/train/job/run_plan.h"
 #include "engine/train/room/limit.h"
 #include "kernels/devices/devices.h"
 #include "base/log.h"
 #include "engine/train/job/task.h"
 
 #include <string.h>
+#include <unistd.h>
+
+enum { TOKENS_AT_ONCE = 4096 };
 
 // A run directory stands for the model in it, a name for the snapshot in the cache.
 ft_status ft_classifier_find(const char *given, ft_arena *arena, const char **directory) {
@@ -66,36 +69,18 @@ static ft_status choose_labels(ft_classifier *c) {
     return FT_OK;
 }
 
-static ft_status check_drawn(const ft_classifier *c, const ft_load_report *report) {
-    const ft_parameters *p = &c->model.parameters;
-    const bool adapter = c->weights != c->path; // which brings what is trained
-    for (int i = 0; i < report->drawn_count; i++) {
-        if (adapter && p->list[ft_parameters_find(p, report->drawn[i])].trainable) continue;
-        ft_fail(FT_INVALID, c->path, adapter ? "%s is missing in the adapter and in its model" : "the model has no trained classifier (%s is missing)",
-                report->drawn[i]);
-        if (adapter) ft_hint("it was drawn when the adapter was trained, and not saved: PEFT saves what modules_to_save names");
-        else ft_hint("train one: ftengine train model.path=%s data.train=...", c->path);
-        return FT_INVALID;
-    }
-    return FT_OK;
-}
-
-static ft_status load(ft_classifier *c) {
+// The device, and an allocator that holds nothing yet.
+static ft_status open_room(ft_classifier *c) {
     c->options.model.head.hidden = c->settings.head_hidden;
     c->options.model.head.activation = c->settings.head_activation;
     const ft_config *o = &c->options;
-    FT_TRY(ft_device_open(o->device.name, (int)o->device.threads, o->device.isa, &c->device, NULL));
-    char tuning[FT_TUNING_HASH];
-    FT_TRY(ft_gemm_tuning_apply(o, c->device, tuning));
-    ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device, 0)};
-    FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
-    FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
-    FT_TRY(ft_model_set_loss(&c->model, &(ft_loss){.kind = ft_task_loss(c->task->id)}));
-    ft_load_report report;
-    c->model.ignore_mismatched_sizes = c->rows || c->weights != c->path; // the base's head may have been for other labels
-    FT_TRY(ft_model_load(&c->model, c->weights, c->config.initializer_range, 0, &c->arena, &report));
-    if (!c->rows) FT_TRY(check_drawn(c, &report));
-    return c->weights != c->path ? ft_model_load_adapter(&c->model, c->path) : FT_OK;
+    c->room.config = o;
+    FT_TRY(ft_device_open(o->device.name, (int)o->device.threads, o->device.isa, &c->room.device, NULL));
+    FT_TRY(ft_gemm_tuning_apply(o, c->room.device, c->room.gemm_tuning));
+    if (o->eval.batch_size != FT_AUTO) c->limits.max_sequences = o->eval.batch_size;
+    else c->limits.max_tokens = TOKENS_AT_ONCE;
+    ft_memory_options memory = {.allocator = ft_allocator_options_of(o, c->room.device, 0)};
+    return ft_memory_create_with(c->room.device, &memory, &c->room.memory);
 }
 
 // ---- an adapter ---------------------------------------------------------------------------------------------------------
@@ -203,6 +188,8 @@ static ft_status open_as(ft_classifier *c, const ft_section *const *sections, co
     memset(c, 0, sizeof *c);
     c->rows = rows != NULL;
     FT_TRY(ft_config_load_with(sections, &c->options, 0, NULL, override_count, overrides));
+    ft_classifier_watch(c);
+    c->held = (ft_job_held){.start = ft_process_held(getpid())};
     FT_TRY(ft_classifier_find(path, &c->arena, &c->path));
     const bool adapter = ft_adapter_lies_in(c->path);
     const char *tokenizer = c->weights = c->path;
@@ -222,7 +209,9 @@ static ft_status open_as(ft_classifier *c, const ft_section *const *sections, co
     if (rows == NULL) FT_TRY(choose_thresholds(c));
     FT_TRY(ft_fit_vocabulary(&c->input, &c->config, c->path));
     FT_TRY(ft_fit_max_length(&c->input, &c->config, c->options.data.max_length, usual_length(c, rows), &c->max_length));
-    return load(c);
+    ft_heap_trim();
+    c->held.tokenizer = ft_process_held(getpid());
+    return open_room(c);
 }
 
 ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
@@ -236,9 +225,9 @@ ft_status ft_classifier_open_rows(const ft_section *const *sections, const char 
 }
 
 ft_status ft_classifier_close(ft_classifier *c) {
-    ft_model_free(&c->model);
-    ft_status status = ft_memory_destroy(c->memory);
-    ft_device_close(c->device);
+    ft_heap_watch_end();
+    ft_model_free(&c->room.model);
+    ft_status status = ft_room_close(&c->room);
     ft_input_close(&c->input);
     ft_model_config_free(&c->config);
     ft_config_free(&c->options);
@@ -272,51 +261,4 @@ ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
     ft_fail(FT_INVALID, "--format", "unknown format %s%s", name, plain ? "" : " of labelled data");
     ft_hint("auto, tsv, csv, jsonl, conll, squad%s", plain ? " or text (one text a line)" : "");
     return FT_INVALID;
-}
-
-static ft_batch_limits batch_limits(const ft_classifier *c) {
-    return (ft_batch_limits){.max_tokens = c->tokens_at_once,
-                             .max_sequences = c->options.eval.batch_size != FT_AUTO ? c->options.eval.batch_size : 0};
-}
-
-// Everything that a pass takes, and what passes before it took. When that is refused, half as many tokens at once will do, down to the
-// longest text (memory.on_oom): logits do not depend on it.
-static ft_status lay_out(ft_classifier *c, const ft_dataset *data) {
-    while (data->examples > 0) {
-        const ft_capacity needed = ft_capacity_union(ft_eval_capacity(data, batch_limits(c)), c->laid);
-        if (memcmp(&needed, &c->laid, sizeof needed) == 0) return FT_OK;
-        ft_memory_drop_layout(c->memory);
-        ft_step_sizes sizes = {.loss = c->model.loss};
-        *(c->rows ? &sizes.trunk : &sizes.predict) = needed;
-        ft_status status = ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes);
-        c->laid = status == FT_OK ? needed : (ft_capacity){.tokens = 0};
-        ft_memory_refusal refusal;
-        const bool smaller = c->tokens_at_once > needed.longest && c->options.memory.on_oom == FT_OOM_LADDER;
-        if (status != FT_NO_MEMORY || !smaller || !ft_memory_refused(c->memory, &refusal)) FT_TRY(status);
-        else {
-            ft_memory_trim(c->memory);
-            c->tokens_at_once /= 2;
-            ft_detail("out of memory, %s were refused: %d tokens at once", refusal.site, c->tokens_at_once);
-        }
-    }
-    return FT_OK;
-}
-
-ft_status ft_classifier_lay_out(ft_classifier *c, const ft_dataset *data, ft_batch_limits *limits) {
-    FT_TRY(ft_fit_types(data, &c->config, c->path));
-    if (c->tokens_at_once == 0 && c->options.eval.batch_size == FT_AUTO) c->tokens_at_once = 4096;
-    FT_TRY(lay_out(c, data));
-    *limits = batch_limits(c);
-    return FT_OK;
-}
-
-ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, ft_logits *logits, float *losses,
-                                ft_predict_progress progress, void *context) {
-    ft_batch_limits limits;
-    FT_TRY(ft_classifier_lay_out(c, data, &limits));
-    ft_window_pooling pooling = c->options.eval.window_pooling;
-    if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
-    FT_TRY(ft_predict_dataset(&c->model, c->task, data, limits, c->laid, pooling, logits, losses, progress, context));
-    if (c->settings.temperature != 1) ft_logits_divide(logits, c->settings.temperature);
-    return FT_OK;
 }

@@ -8,6 +8,7 @@
 #include "engine/data/input.h"
 #include "engine/model/model.h"
 #include "engine/model/spec/settings.h"
+#include "engine/train/room/room.h"
 #include "engine/train/step/predict.h"
 
 typedef ft_status (*ft_command_function)(const ft_section *const *sections, int argc, char **argv);
@@ -63,24 +64,37 @@ ft_status ft_check_output(const char *data, const char *output, const char *what
 typedef struct ft_classifier {
     const char *path;               // of the model, or of the adapter
     const char *weights;            // where the model's are: `path`, or the adapter's base
-    ft_device *device;
-    ft_memory *memory;
+    ft_room room;                   // its device, memory and model, and what was planned and reserved there
     ft_input input;
     ft_model_config config;
     ft_model_settings settings;
     ft_config options;
-    ft_model model;
     const ft_task_spec *task;
     const double *threshold;        // see train/decision.h; NULL: 1/2, the largest
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them
     int max_length;
+    ft_job_held held;        // of the host, when it was opened
+    bool loaded;             // its weights are there
+    ft_capacity planned;     // the largest micro-batch
     ft_capacity laid;        // what memory is laid out for; 0 tokens: nothing yet
-    int32_t tokens_at_once;  // in a micro-batch, fewer after a refusal; 0: eval.batch_size says
+    ft_batch_limits limits;  // of micro-batches: about 4096 tokens, fewer where there is no room for them, or eval.batch_size texts
     bool rows;               // opened for what comes out of its layers, and not for its logits
     ft_arena arena;
 } ft_classifier;
-// base: the model that an adapter stands beside; NULL: the one that its files name.
+
+// What is to be done with it.
+typedef struct ft_classifier_work {
+    const ft_dataset *data; // NULL: texts will come a piece after the other
+    bool computes;          // else its weights are read and written alone
+    bool only_judge;        // whether it fits is the question: nothing is reserved, and no weights are read
+    size_t input;           // without data, bytes of the files; 0: nobody knows
+    size_t host;            // of the host that the work takes beside the device
+    size_t mapped;          // of addresses alone
+    size_t files;           // that are written
+} ft_classifier_work;
+// Everything but the weights. What is read from here on until ft_classifier_load is watched (base/heap.h). base: the model that an adapter
+// stands beside; NULL: the one that its files name. Close it in any case.
 ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
                              const char *const *overrides, ft_classifier *classifier);
 // Where such a directory, run or name in the cache has its model, or its adapter: in the arena.
@@ -93,11 +107,17 @@ typedef struct ft_rows_request {
 } ft_rows_request;
 ft_status ft_classifier_open_rows(const ft_section *const *sections, const char *path, const char *base, int override_count,
                                   const char *const *overrides, const ft_rows_request *rows, ft_classifier *classifier);
-// Lays memory out for a pass over the data set, in micro-batches of these limits, which change when memory is refused.
-ft_status ft_classifier_lay_out(ft_classifier *classifier, const ft_dataset *data, ft_batch_limits *limits);
+// Lays memory out for a pass over the data set, in micro-batches of classifier->limits, which change when memory is refused.
+ft_status ft_classifier_lay_out(ft_classifier *classifier, const ft_dataset *data);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
-// Logits of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
-// eval.batch_size texts. progress (optional): see ft_predict_dataset.
+// Plans the work, with all that the process will hold, judges it under the limits of the process, reserves it in the device's ledger, and
+// then reads the weights. FT_NO_MEMORY with the name of the limit that does not hold it, FT_NO_DEVICE where others have the room. Once;
+// nothing where the weights are there. classifier_load.c
+ft_status ft_classifier_load(ft_classifier *classifier, const ft_classifier_work *work);
+// Reading on, behind ft_classifier_load, is watched between these two.
+void ft_classifier_watch(const ft_classifier *classifier);
+void ft_classifier_watch_end(void);
+// Logits of the calibrated probabilities, and, unless NULL, losses [examples]. progress (optional): see ft_predict_dataset.
 ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, ft_logits *logits, float *losses,
                                 ft_predict_progress progress, void *context);
 

@@ -88,6 +88,8 @@ static ft_status choose_prompt(const job *j, const char **prompt) {
     return FT_INVALID;
 }
 
+enum { MOST_ROWS = 1 << 15 }; // of a piece
+
 // ---- a piece ----------------------------------------------------------------------------------------------------------------
 
 // Texts with the prompt in front, in a block of their own: free() it behind the table.
@@ -127,15 +129,27 @@ static ft_status put_vector(void *context, int64_t example, const float *vector)
 
 static ft_status embed_table(job *j, const ft_table *table) {
     ft_dataset set = {.examples = 0};
-    ft_batch_limits limits;
     j->table = table;
     ft_status status = ft_classifier_build(&j->model, table, j->r->data, NULL, &set);
     if (status == FT_OK && ft_head_needs_rows(&j->files)) status = ft_embed_read_all(&set);
-    if (status == FT_OK) status = ft_classifier_lay_out(&j->model, &set, &limits);
-    if (status == FT_OK) status = ft_embed_dataset(&j->model.model, &j->head, &set, limits, j->model.laid, put_vector, j, show_progress, j);
+    if (status == FT_OK) status = ft_classifier_lay_out(&j->model, &set);
+    if (status == FT_OK) status = ft_embed_dataset(&j->model.room.model, &j->head, &set, j->model.limits, j->model.laid, put_vector, j, show_progress, j);
     j->before += set.examples;
     ft_dataset_free(&set);
     return status;
+}
+
+// The weights, under the bound of all pieces: their text, twice where a prompt stands before it, rows and tokens, and vectors on their way.
+static ft_status load(job *j) {
+    enum { ROW = 48, TOKEN = 6 };
+    const ft_classifier *c = &j->model;
+    const size_t rows = c->limits.max_tokens > 0 ? (size_t)c->limits.max_tokens : (size_t)c->limits.max_sequences * (size_t)c->max_length;
+    const ft_classifier_work work = {.computes = true,
+                                     .input = (size_t)j->blocks.size,
+                                     .host = (size_t)FT_LARGEST_PIECE * (4 + TOKEN) + MOST_ROWS * (size_t)(ROW + 3 * TOKEN) +
+                                             2 * rows * (size_t)c->config.hidden_size * sizeof(float),
+                                     .files = SIZE_MAX};
+    return ft_classifier_load(&j->model, &work);
 }
 
 static ft_status embed_stream(job *j, const char *prompt) {
@@ -145,6 +159,8 @@ static ft_status embed_stream(job *j, const char *prompt) {
     columns.id = j->r->id;
     columns.plain = j->r->id == NULL; // who asks for a column has a table
     FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
+    j->blocks.rows = MOST_ROWS;
+    FT_TRY(load(j));
     for (;;) {
         const double begins = ft_now();
         ft_table table;

@@ -5,6 +5,7 @@
 #include "engine/data/question_set.h"
 #include "engine/metrics/answers.h"
 #include "engine/metrics/metrics.h"
+#include "engine/train/job/run_plan.h"
 
 #include <errno.h>
 #include <math.h>
@@ -98,6 +99,22 @@ static ft_status show_progress(void *context, int64_t done, int64_t total) {
     return FT_OK;
 }
 
+// What the figures and their text take beside the pass: with --json a number of the matrix is one of Jansson's, and its place in a list.
+static size_t figures_bytes(const ft_classifier *c, const eval_request *r, const ft_dataset *set) {
+    enum { JSON_NUMBER = 32 + 16, JSON_CLASS = 1024 };
+    const size_t classes = (size_t)c->labels.count, rows = (size_t)ft_dataset_rows(set), matrix = r->json && !c->task->scoring.independent ? classes * classes : 0;
+    return (r->intervals ? rows * sizeof(int32_t) : 0) + matrix * (sizeof(int64_t) + JSON_NUMBER) + (r->json ? classes * JSON_CLASS : 0);
+}
+
+// The texts are tokens now, and go before the weights come.
+static ft_status prepare(ft_classifier *c, const eval_request *r, ft_table *table, const ft_dataset *set) {
+    const size_t logits = (size_t)ft_dataset_rows(set) * (size_t)c->labels.count * sizeof(float);
+    ft_classifier_work work = {.data = set, .computes = true, .files = logits};
+    work.host = ft_evaluation_host_bytes(c->task, set, c->labels.count, ft_eval_capacity(set, c->limits)) + figures_bytes(c, r, set);
+    ft_table_forget_rows(table);
+    return ft_classifier_load(c, &work);
+}
+
 static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_table table = {0};
     ft_dataset set = {0};
@@ -110,6 +127,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_status status;
     FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
     FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
+    FT_TRY_GOTO(prepare(c, r, &table, &set), done);
     FT_TRY_GOTO(ft_logits_open(ft_dataset_rows(&set), c->labels.count, NULL, &logits), done);
     losses = ft_calloc((size_t)ft_dataset_rows(&set), sizeof *losses, "losses");
     status = losses != NULL ? FT_OK : FT_NO_MEMORY;

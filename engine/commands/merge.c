@@ -7,6 +7,7 @@
 #include "engine/model/model_files.h"
 #include "engine/model/quantised_files.h"
 
+#include <stdint.h>
 #include <string.h>
 
 // The form of the linear layers in the file; FT_QUANTISATIONS: numbers.
@@ -39,15 +40,15 @@ static ft_status save_settings(ft_classifier *c, const char *directory) {
 static ft_status write_model(ft_classifier *c, ft_quantisation format, const char *directory) {
     char *config = ft_path_join(&c->arena, directory, "config.json");
     const bool custom = c->settings.head_hidden.count > 0;
-    const ft_custom_head head = {c->settings.head_hidden, c->settings.head_activation, c->model.head_dropout};
+    const ft_custom_head head = {c->settings.head_hidden, c->settings.head_activation, c->room.model.head_dropout};
     if (config == NULL) return FT_NO_MEMORY;
-    if (format == FT_QUANTISATIONS) FT_TRY(ft_model_save_weights(&c->model, directory, NULL, NULL));
+    if (format == FT_QUANTISATIONS) FT_TRY(ft_model_save_weights(&c->room.model, directory, NULL, NULL));
     else {
-        FT_TRY(ft_model_save_quantised(&c->model, format, directory));
-        FT_TRY(ft_model_set_quantised(&c->model, format, &c->config));
+        FT_TRY(ft_model_save_quantised(&c->room.model, format, directory));
+        FT_TRY(ft_model_set_quantised(&c->room.model, format, &c->config));
     }
-    FT_TRY(ft_model_config_save(&c->config, config, c->labels.count, c->label_names, c->model.hidden_dropout, c->model.attention_dropout,
-                                c->model.classifier_dropout, custom ? &head : NULL, ft_task_problem_type(c->task->id)));
+    FT_TRY(ft_model_config_save(&c->config, config, c->labels.count, c->label_names, c->room.model.hidden_dropout, c->room.model.attention_dropout,
+                                c->room.model.classifier_dropout, custom ? &head : NULL, ft_task_problem_type(c->task->id)));
     if (custom) FT_TRY(ft_custom_head_save_loader(c->config.family, directory));
     FT_TRY(copy_tokenizer(c, directory));
     return save_settings(c, directory);
@@ -62,7 +63,9 @@ static ft_status merge(ft_classifier *c, ft_quantisation format, const char *out
         return FT_INVALID;
     }
     if (ft_path_exists(output)) return ft_fail(FT_INVALID, "--output", "%s is there already", output);
-    if (!model) FT_TRY(ft_model_merge_adapters(&c->model, &c->config, &c->options));
+    const size_t names = ft_model_config_save_bytes(c->labels.count);
+    FT_TRY(ft_classifier_load(c, &(ft_classifier_work){.host = names, .files = SIZE_MAX}));
+    if (!model) FT_TRY(ft_model_merge_adapters(&c->room.model, &c->config, &c->options));
     FT_TRY(ft_atomic_dir_open(&dir, output));
     ft_status status = write_model(c, format, dir.temporary);
     if (status == FT_OK) status = ft_atomic_dir_commit(&dir);

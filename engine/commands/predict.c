@@ -13,6 +13,9 @@
 #include <errno.h>
 #include <string.h>
 
+// Rows that are answered at once, and bytes that what is said about them takes.
+enum { MOST_ROWS = 1 << 15, ANSWERS = 8 << 20 };
+
 typedef struct request {
     const char *data, *output;
     ft_format read;
@@ -31,6 +34,7 @@ typedef struct job {
     double began;
     int model, models; // which one, of how many
     bool header;
+    bool foresees;
 } job;
 
 // ---- what is asked for --------------------------------------------------------------------------------------------
@@ -79,15 +83,46 @@ static ft_status write_piece(job *j, const ft_table *table) {
     return ft_fail_errno(FT_FAILED, errno, j->r->output != NULL ? j->r->output : "standard output", "cannot write the predictions");
 }
 
+static int64_t rows_of_piece(int classes) {
+    const int64_t rows = ANSWERS / ((int64_t)classes * (int64_t)(2 * sizeof(double) + sizeof(float)));
+    return rows < 1 ? 1 : rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
+// What a piece takes at most: its text, read, handed over and cut into rows; its tokens, a byte each and growing; what is said about it.
+static size_t piece_bytes(const ft_classifier *c, int64_t rows, int64_t size) {
+    enum { ROW = 48, TOKEN = 6, SPECIALS = 3 };
+    const int classes = c->labels.count;
+    const size_t text = size > 0 && size < FT_LARGEST_PIECE ? (size_t)size : FT_LARGEST_PIECE, lines = (size_t)rows < text / 2 + 1 ? (size_t)rows : text / 2 + 1;
+    return 3 * text + lines * ROW + (text + SPECIALS * lines) * TOKEN + ft_predictions_host_bytes((int64_t)lines, classes) +
+           (size_t)c->limits.max_sequences * (size_t)classes * sizeof(float);
+}
+
+// The weights, under the bound of all pieces.
+static ft_status prepare(const job *j, ft_classifier *c) {
+    const ft_blocks *b = &j->blocks;
+    const ft_classifier_work work = {.computes = true, .input = (size_t)b->size, .host = piece_bytes(c, b->rows, b->size), .files = ANSWERS};
+    return ft_classifier_load(c, &work);
+}
+
+// A row of any length is read before anything is known of it.
+static ft_status next_piece(job *j, const ft_classifier *c, ft_table *table, bool *found) {
+    ft_classifier_watch(c);
+    const ft_status status = ft_blocks_next(&j->blocks, table, found);
+    ft_classifier_watch_end();
+    return status;
+}
+
 static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
     const ft_table_request columns = wanted(c, j->r);
     FT_TRY(ft_predictions_begin(c, &j->predictions));
     FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
+    j->blocks.rows = rows_of_piece(c->labels.count);
+    FT_TRY(prepare(j, c));
     for (;;) {
         const double begins = ft_now();
         ft_table table;
         bool found;
-        FT_TRY(ft_blocks_next(&j->blocks, &table, &found));
+        FT_TRY(next_piece(j, c, &table, &found));
         if (!found) return FT_OK;
         ft_status status = ft_predictions_table(&j->predictions, table.rows);
         if (status == FT_OK) status = ft_predictions_add(&j->predictions, c, path, &table, j->r->data, show_progress, j);
@@ -100,7 +135,7 @@ static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
 
 // ---- models -------------------------------------------------------------------------------------------------------
 
-// Of several models: reads the texts with the first, and adds what this one says.
+// Of several models: reads the texts with the first, and adds what this one says; before that whether all of them fit.
 static ft_status run_one(job *j, ft_classifier *c, const char *path, ft_table *table) {
     const ft_table_request columns = wanted(c, j->r);
     if (table->rows == 0) {
@@ -111,6 +146,7 @@ static ft_status run_one(job *j, ft_classifier *c, const char *path, ft_table *t
         return ft_fail(FT_INVALID, path, "this model was trained on %s, the first one on %s",
                        table->pair != NULL ? "single texts" : "pairs of texts", table->pair != NULL ? "pairs" : "single texts");
     }
+    if (j->foresees) return ft_predictions_foresee(&j->predictions, c, path, table, j->r->data);
     return ft_predictions_add(&j->predictions, c, path, table, j->r->data, show_progress, j);
 }
 
@@ -158,6 +194,9 @@ static ft_status run(const request *r, int count, const char *const *models) {
     job j = {.r = r, .file = {.stream = stdout}, .models = count, .began = ft_now(), .blocks = {.file = -1}};
     if (r->output != NULL) FT_TRY(ft_atomic_open(&j.file, r->output));
     ft_status status = FT_OK;
+    j.foresees = count > 1;
+    for (j.model = 1; j.foresees && status == FT_OK && j.model <= count; j.model++) status = run_model(&j, models[j.model - 1], &table);
+    j.foresees = false;
     for (j.model = 1; status == FT_OK && j.model <= count; j.model++) status = run_model(&j, models[j.model - 1], &table);
     if (status == FT_OK && count > 1) status = write_piece(&j, &table);
     if (status == FT_OK) ft_predictions_write_end(&r->form, j.file.stream);

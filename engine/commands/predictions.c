@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/spill.h"
 #include "engine/metrics/decision.h"
+#include "engine/train/job/run_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +67,12 @@ static ft_status make_room(ft_predictions *p, int64_t rows) {
     const size_t values = (size_t)rows * (size_t)p->classes;
     p->rows = rows;
     if (rows > p->capacity) {
-        free(p->probability);
-        free(p->logits);
+        ft_spill_free(p->probability);
+        ft_spill_free(p->logits);
         p->capacity = 0;
         p->probability = p->logits = NULL;
-        p->probability = ft_calloc(values, sizeof *p->probability, "probabilities");
-        p->logits = ft_calloc(values, sizeof *p->logits, "logits");
+        p->probability = ft_spill_calloc(values, sizeof *p->probability, "probabilities");
+        p->logits = ft_spill_calloc(values, sizeof *p->logits, "logits");
         if (p->probability == NULL || p->logits == NULL) return FT_NO_MEMORY;
         p->capacity = rows;
     }
@@ -100,8 +101,8 @@ ft_status ft_predictions_table(ft_predictions *p, int64_t rows) {
 }
 
 void ft_predictions_free(ft_predictions *p) {
-    free(p->probability);
-    free(p->logits);
+    ft_spill_free(p->probability);
+    ft_spill_free(p->logits);
     forget_words(p);
     ft_tag_set_close(&p->tags);
     ft_arena_free(&p->arena);
@@ -200,6 +201,36 @@ static ft_status take_words(ft_predictions *p, const char *path, ft_dataset *set
     return FT_OK;
 }
 
+size_t ft_predictions_host_bytes(int64_t rows, int classes) {
+    return (size_t)rows * (size_t)classes * (2 * sizeof(double) + sizeof(float));
+}
+
+// The weights, of a model that has all texts before it. Large arrays are in files (base/spill.h).
+static ft_status prepare(const ft_predictions *p, ft_classifier *c, const ft_dataset *set, bool only_judge) {
+    const int64_t rows = ft_dataset_rows(set);
+    const size_t values = (size_t)rows * (size_t)p->classes, sums = rows > p->capacity ? values * sizeof(double) : 0, logits = values * sizeof(float);
+    const size_t sums_mapped = sums > FT_SPILL_FROM ? 2 * sums : 0, logits_mapped = logits > FT_SPILL_FROM ? logits : 0;
+    const ft_classifier_work work = {.data = set,
+                                     .computes = true,
+                                     .only_judge = only_judge,
+                                     .host = 2 * sums - sums_mapped + logits - logits_mapped +
+                                             ft_predict_host_bytes(set, p->classes, ft_eval_capacity(set, c->limits)),
+                                     .mapped = sums_mapped + logits_mapped,
+                                     .files = values * sizeof(double)};
+    return ft_classifier_load(c, &work);
+}
+
+ft_status ft_predictions_foresee(ft_predictions *p, ft_classifier *c, const char *path, const ft_table *table, const char *data) {
+    ft_dataset set = {0};
+    int *class_of = ft_calloc((size_t)p->classes, sizeof *class_of, "labels");
+    ft_status status = class_of != NULL ? match_labels(c, path, p, class_of) : FT_NO_MEMORY;
+    if (status == FT_OK) status = ft_classifier_build(c, table, data, NULL, &set);
+    if (status == FT_OK) status = prepare(p, c, &set, true);
+    free(class_of);
+    ft_dataset_free(&set);
+    return status;
+}
+
 ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *path, const ft_table *table, const char *data,
                              ft_predict_progress progress, void *context) {
     ft_dataset set = {0};
@@ -211,8 +242,9 @@ ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *pa
     add_thresholds(c, class_of, p->models + 1, p);
     FT_TRY_GOTO(ft_classifier_build(c, table, data, NULL, &set), done);
     FT_TRY_GOTO(take_words(p, path, &set), done);
+    FT_TRY_GOTO(prepare(p, c, &set, false), done);
     if (ft_task_has_spans(p->task)) FT_TRY_GOTO(take_questions(p, path, &set), done);
-    logits = ft_calloc((size_t)p->rows * (size_t)p->classes + 1, sizeof *logits, "logits");
+    logits = ft_spill_calloc((size_t)p->rows * (size_t)p->classes + 1, sizeof *logits, "logits");
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
     status = logits && probability ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
@@ -220,7 +252,7 @@ ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *pa
     FT_TRY_GOTO(ft_classifier_predict(c, p->questions.questions != NULL && p->models == 0 ? &p->questions : &set, &those, NULL, progress, context), done);
     add_up(c, logits, class_of, probability, p);
 done:
-    free(logits);
+    ft_spill_free(logits);
     free(probability);
     free(class_of);
     ft_dataset_free(&set);

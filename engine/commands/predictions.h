@@ -30,7 +30,7 @@ typedef struct ft_predictions {
     const char *separator; // of several labels in one cell, in none of the names
     double *threshold;     // the mean of the models', in threshold_room; NULL: none has one
     double *threshold_room;
-    double *probability;   // [rows * classes] sum over models, then mean
+    double *probability;   // [rows * classes] sum over models, then mean (base/spill.h)
     double *logits;        // the same of the logits
     int64_t capacity;      // rows that there is room for
     ft_arena arena;
@@ -40,7 +40,12 @@ typedef struct ft_predictions {
 ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *predictions);
 // Another table: nothing is known about its rows.
 ft_status ft_predictions_table(ft_predictions *predictions, int64_t rows);
-// What a model says about the table. path: the model's. progress: see ft_predict_dataset.
+// Bytes of the host that it takes to say something about so many rows, of one model at a time.
+size_t ft_predictions_host_bytes(int64_t rows, int classes);
+// Whether a model that will say something about the table fits, so that of several none begins where a later one would be refused.
+ft_status ft_predictions_foresee(ft_predictions *predictions, ft_classifier *model, const char *path, const ft_table *table, const char *data);
+// What a model says about the table; its weights are read first, where they are not there. path: the model's. progress: see
+// ft_predict_dataset.
 ft_status ft_predictions_add(ft_predictions *predictions, ft_classifier *model, const char *path, const ft_table *table,
                              const char *data, ft_predict_progress progress, void *context);
 ft_status ft_predictions_write_header(const ft_predictions *predictions, const ft_table *table, const ft_prediction_form *form,

@@ -62,7 +62,7 @@ def write_texts(path, rows, words, classes, task, rng):
             if task == "regression":
                 label = f"{rng.random():.4f}"
             elif task == "multi_label":
-                label = "|".join(sorted({f"c{rng.randrange(classes)}", f"c{i % classes}"}))
+                label = ",".join(sorted({f"c{rng.randrange(classes)}", f"c{i % classes}"}))
             else:
                 label = f"c{i % classes}"
             f.write(f"{lines[i % len(lines)]} {i}\t{label}\n")

@@ -87,6 +87,14 @@ static ft_status pull(ft_blocks *b, int stages, char *out, size_t room, size_t *
     }
 }
 
+// Is there no more for the moment?
+static bool must_wait(const ft_blocks *b) {
+    struct pollfd more = {.fd = b->file, .events = POLLIN};
+    bool waits = poll(&more, 1, 0) == 0;
+    for (int i = 0; i < b->stages; i++) waits = waits && b->stage[i].at == b->stage[i].length;
+    return waits;
+}
+
 // Reads once. *waits: there is no more for the moment.
 static ft_status read_more(ft_blocks *b, bool *waits) {
     if (b->capacity - b->length < CHUNK) {
@@ -104,26 +112,24 @@ static ft_status read_more(ft_blocks *b, bool *waits) {
     // A decoder needs some room for one character.
     FT_TRY(pull(b, b->stages, b->data + b->length, room < want || b->stages > 0 ? room : want, &got, &b->ended));
     b->length += got;
-    struct pollfd more = {.fd = b->file, .events = POLLIN};
-    *waits = poll(&more, 1, 0) == 0;
-    for (int i = 0; i < b->stages; i++) *waits = *waits && b->stage[i].at == b->stage[i].length;
+    *waits = must_wait(b);
     return FT_OK;
 }
 
-// Behind the last row that is there whole, *rows being how many ends of rows there are (0, 1 or more). In CSV a line end between quotes
-// ends nothing.
-static size_t end_of_rows(const char *data, size_t length, ft_format format, char delimiter, int *rows) {
+// Behind the last row that is there whole, or row number `most`, *rows being how many ends of rows there are. In CSV a line end between
+// quotes ends nothing.
+static size_t end_of_rows(const char *data, size_t length, ft_format format, char delimiter, int64_t most, int64_t *rows) {
     enum { CELL_BEGINS, PLAIN, QUOTED, CLOSED } state = CELL_BEGINS;
     size_t end = 0;
     *rows = 0;
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < length && *rows < most; i++) {
         const char c = data[i];
         if (format == FT_FORMAT_CSV && state == QUOTED) {
             if (c == '"') state = CLOSED;
         } else if (c == '\n') {
             state = CELL_BEGINS;
             end = i + 1;
-            if (*rows < 2) ++*rows;
+            ++*rows;
         } else if (c == '"' && (state == CELL_BEGINS || state == CLOSED)) {
             state = QUOTED; // also the second of two quotes that stand for one
         } else {
@@ -141,9 +147,9 @@ static size_t end_of_rows(const char *data, size_t length, ft_format format, cha
 
 // How many bytes are the next piece; 0: more must be read.
 static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
+    const bool first = b->layout.line == 0, enough = waits || b->length >= b->bytes;
     *length = b->ended ? b->length : 0;
-    if (b->ended || b->length == 0 || b->conll || b->bytes == SIZE_MAX || (b->length < b->bytes && !waits)) return FT_OK;
-    const bool first = b->layout.line == 0;
+    if (b->length == 0 || b->conll || b->bytes == SIZE_MAX || (b->rows == 0 && (b->ended || !enough))) return FT_OK;
     ft_format format = b->layout.format;
     char delimiter = b->layout.delimiter;
     if (first) {
@@ -153,9 +159,10 @@ static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
         b->conll = format == FT_FORMAT_CONLL || format == FT_FORMAT_SQUAD; // its rows are read at once
         if (b->conll) return FT_OK;
     }
-    int rows;
-    const size_t end = end_of_rows(b->data, b->length, format, delimiter, &rows);
-    if (rows >= (first && format != FT_FORMAT_TEXT ? 2 : 1)) *length = end; // a header is no row
+    const int64_t header = first && format != FT_FORMAT_TEXT, most = b->rows > 0 ? b->rows + header : INT64_MAX; // a header is no row
+    int64_t rows;
+    const size_t end = end_of_rows(b->data, b->length, format, delimiter, most, &rows);
+    if (rows > header && end > 0 && (rows == most || (enough && !b->ended))) *length = end;
     return FT_OK;
 }
 
@@ -217,7 +224,7 @@ static ft_status look(ft_blocks *b) {
 ft_status ft_blocks_next(ft_blocks *b, ft_table *table, bool *found) {
     *table = (ft_table){0};
     *found = false;
-    for (bool waits = false;;) {
+    for (bool waits = b->length > 0 && must_wait(b);;) {
         const bool first = b->layout.line == 0;
         size_t length = 0;
         FT_TRY(look(b));

@@ -28,6 +28,7 @@ typedef struct ft_blocks {
     char *data;  // [length] was read and not handed out yet
     size_t length, capacity;
     size_t bytes;       // about so many are a piece; the caller may change it. SIZE_MAX: all of them
+    int64_t rows;       // and no more of these, as its lines tell; 0: any number. The caller sets it
     struct ft_sha256_state *hash; // takes the bytes as they lie on the disk; NULL: nobody wants it
     int64_t read;       // bytes, as they lie on the disk
     int64_t done, size; // of these handed out, or, of what is decoded, read; of the file, 0: nobody knows
@@ -40,7 +41,7 @@ ft_status ft_blocks_open(const char *path, const ft_table_request *request, size
 ft_status ft_blocks_next(ft_blocks *blocks, ft_table *table, bool *found);
 // Whoever spent so many seconds on the last piece has a larger one next time, as long as people need not wait for it: the larger, the less
 // it costs to begin one. The first is of FT_FIRST_PIECE bytes.
-enum { FT_FIRST_PIECE = 1 << 16, FT_LARGEST_PIECE = 1 << 24 };
+enum { FT_FIRST_PIECE = 1 << 16, FT_LARGEST_PIECE = 1 << 19 };
 void ft_blocks_pace(ft_blocks *blocks, double seconds);
 void ft_blocks_close(ft_blocks *blocks);
 

@@ -46,18 +46,14 @@ static ft_status forecast_or_fit(ft_room *room, size_t limit) {
 
 // What the process will hold beside the allocator of a CPU, with what planning leaves behind: it was not planned yet.
 static void plan_others(const ft_room *room, ft_host_memory *others) {
-    enum { PLANNING = 512 << 10 };
     *others = (ft_host_memory){.peak = 0};
     if (room->device->place[0] != '\0') return;
     ft_host_plan(room, &(ft_memory_counters){.requested = 0}, 0, 0, others);
-    others->part[FT_PART_BOOKKEEPING] += PLANNING;
-    others->peak += PLANNING;
-    others->addresses += PLANNING;
-    others->data += PLANNING;
+    ft_host_add_planning(others);
 }
 
-// What is left to autofit is fitted to what the process may have, too: beside its other parts.
-static void leave_room_for_host(ft_room *room, const ft_host_memory *others) {
+// What is left to autofit is fitted to what the process may have, too.
+void ft_room_leave_host(ft_room *room, const ft_host_memory *others) {
     ft_budget *b = &room->budget;
     ft_host_limits limits;
     if (room->config->memory.limit != 0 || room->device->place[0] != '\0') return;
@@ -82,7 +78,7 @@ ft_status ft_room_forecast(ft_room *room) {
     ft_host_memory others;
     plan_others(room, &others);
     ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), ft_host_held(&others), b);
-    if (status == FT_OK) leave_room_for_host(room, &others);
+    if (status == FT_OK) ft_room_leave_host(room, &others);
     if (status == FT_OK) status = forecast_or_fit(room, b->now);
     if (status == FT_NO_MEMORY && b->now < b->most) { // nothing fits there: admission says who has the rest
         room->refusal = (ft_memory_refusal){0};

@@ -7,5 +7,7 @@
 // room->planned: the memory of a run in this room, whose settings at `auto` are fitted first if they must. FT_NO_MEMORY, and
 // room->refusal, when it would not fit.
 ft_status ft_room_forecast(ft_room *room);
+// With memory.limit = auto the room's budget on the CPU is no more than the process may have beside its other parts.
+void ft_room_leave_host(ft_room *room, const ft_host_memory *others);
 
 #endif

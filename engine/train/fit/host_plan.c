@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 // A thread touches two pages of its stack, and the kernel has its own; beside that the program's own bookkeeping there.
-enum { STACK_TOUCHED = 12 << 10, KERNEL_OF_THREAD = 34 << 10, KERNEL_OF_PROCESS = 512 << 10, BYTES_OF_TABLES = 512, MODEL_HEADER = 64 << 10, FILES_MOST = 2 << 20, RANGE_ALIGNMENT = 2 << 20 };
+enum { STACK_TOUCHED = 12 << 10, KERNEL_OF_THREAD = 34 << 10, KERNEL_OF_PROCESS = 512 << 10, BYTES_OF_TABLES = 512, MODEL_HEADER = 64 << 10, RANGE_ALIGNMENT = 2 << 20 };
 
 // Of what the heap kept, as much may lie in pieces that are too small for what comes.
 enum { HEAP_PIECES = 256 << 10 };
@@ -41,35 +41,29 @@ static size_t files_bytes(const ft_room *room) {
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
         if (ft_job_evaluates(job, (ft_split)s)) numbers += 6 * (double)job->split[s].data.examples * (double)job->labels.count;
     const double bytes = numbers * sizeof(float);
-    return bytes < FILES_MOST ? (size_t)bytes : FILES_MOST;
+    return bytes < FT_FILES_MOST ? (size_t)bytes : FT_FILES_MOST;
 }
 
-void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t device, int later_threads, ft_host_memory *out) {
-    const ft_job_held *held = &room->job->held;
-    const bool of_host = !ft_device_queues(room->device);
+void ft_host_sum(const ft_host_sources *s, ft_host_memory *out) {
+    const ft_job_held *held = &s->held;
     ft_heap_trim(); // of what was freed since the texts were tokens
     const ft_process_addresses now = ft_process_addresses_now();
-    const size_t texts = ft_job_texts_bytes(room->job), here = ft_process_held(getpid()), later = (size_t)later_threads;
-    const ft_feature_bytes features = ft_job_feature_bytes(room->job);
-    *out = (ft_host_memory){.loading = device > 0 ? ft_heap_watch_most() : 0, .mapped = room->job->weights_bytes};
-    if (ft_job_evaluates(room->job, FT_SPLIT_TEST)) // the best model is read again
-        out->mapped += (size_t)room->model.parameters.real_total * sizeof(float) + MODEL_HEADER;
-    out->mapped += features.all - features.held;
+    const size_t texts = s->texts, device = s->device, here = ft_process_held(getpid()), later = (size_t)s->later_threads;
+    *out = (ft_host_memory){.loading = device > 0 ? ft_heap_watch_most() : 0, .mapped = s->mapped};
     size_t *part = out->part;
-    part[FT_PART_PROGRAM] = room->trunk != NULL ? 0 : held->start; // the trunk has it, and others
+    part[FT_PART_PROGRAM] = s->lent ? 0 : held->start; // the trunk has it, and others
     part[FT_PART_TOKENIZER] = less(held->tokenizer, held->start);
-    part[FT_PART_DATA] = less(less(held->data, held->tokenizer), texts) + features.held;
-    part[FT_PART_BOOKKEEPING] = less(here, held->data) + (room->config->memory.timeline ? ft_memory_trace_bytes() : 0);
-    part[FT_PART_DEVICE] = of_host ? device : 0;
-    part[FT_PART_PINNED] = planned->peak_pinned;
-    part[FT_PART_EVALUATION] = evaluation_bytes(room);
+    part[FT_PART_DATA] = less(less(held->data, held->tokenizer), texts) + s->features;
+    part[FT_PART_BOOKKEEPING] = less(here, held->data) + s->trace;
+    part[FT_PART_DEVICE] = s->of_host ? device : 0;
+    part[FT_PART_PINNED] = s->planned->peak_pinned;
+    part[FT_PART_EVALUATION] = s->evaluation;
     part[FT_PART_THREADS] = later * STACK_TOUCHED;
     const size_t sum = ft_host_held(out);
-    const int threads = of_host ? room->device->target.threads : 1;
-    part[FT_PART_KERNEL] = KERNEL_OF_PROCESS + (size_t)threads * KERNEL_OF_THREAD + sum / BYTES_OF_TABLES;
-    part[FT_PART_FILES] = files_bytes(room);
+    part[FT_PART_KERNEL] = KERNEL_OF_PROCESS + (size_t)s->threads * KERNEL_OF_THREAD + sum / BYTES_OF_TABLES;
+    part[FT_PART_FILES] = s->files;
     part[FT_PART_SLACK] = FT_HOST_SLACK_BYTES;
-    out->peak = (sum > out->loading ? sum : out->loading) + part[FT_PART_FILES] + part[FT_PART_KERNEL] + part[FT_PART_SLACK];
+    out->peak = larger(sum, out->loading) + part[FT_PART_FILES] + part[FT_PART_KERNEL] + part[FT_PART_SLACK];
 
     // While texts are there nothing of the device is, and the other way round. What comes from the heap takes no addresses as far as the
     // heap kept some, of the run before maybe.
@@ -78,5 +72,34 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
     const size_t grows = larger(later_on - smaller(kept, later_heap), less(earlier, kept)) + part[FT_PART_SLACK] + later * ft_cpu_stack_bytes();
     out->data = less(now.data, texts) + grows;
     out->addresses = less(now.all, texts) + grows + out->mapped;
-    if (device > 0 && of_host) out->addresses += less(planned->peak_extent[0] + planned->peak_extent[1], device) + RANGE_ALIGNMENT;
+    if (device > 0 && s->of_host) out->addresses += less(s->planned->peak_extent[0] + s->planned->peak_extent[1], device) + RANGE_ALIGNMENT;
+}
+
+void ft_host_add_planning(ft_host_memory *others) {
+    enum { PLANNING = 512 << 10 };
+    others->part[FT_PART_BOOKKEEPING] += PLANNING;
+    others->peak += PLANNING;
+    others->addresses += PLANNING;
+    others->data += PLANNING;
+}
+
+void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t device, int later_threads, ft_host_memory *out) {
+    const bool of_host = !ft_device_queues(room->device);
+    const ft_feature_bytes features = ft_job_feature_bytes(room->job);
+    ft_host_sources sources = {.held = room->job->held,
+                               .texts = ft_job_texts_bytes(room->job),
+                               .device = device,
+                               .planned = planned,
+                               .features = features.held,
+                               .trace = room->config->memory.timeline ? ft_memory_trace_bytes() : 0,
+                               .evaluation = evaluation_bytes(room),
+                               .files = files_bytes(room),
+                               .mapped = room->job->weights_bytes + features.all - features.held,
+                               .threads = of_host ? room->device->target.threads : 1,
+                               .later_threads = later_threads,
+                               .of_host = of_host,
+                               .lent = room->trunk != NULL};
+    if (ft_job_evaluates(room->job, FT_SPLIT_TEST)) // the best model is read again
+        sources.mapped += (size_t)room->model.parameters.real_total * sizeof(float) + MODEL_HEADER;
+    ft_host_sum(&sources, out);
 }
