@@ -110,6 +110,7 @@ static ft_status unigram_word(ft_encoder *e, bool space, bool put_in_front, cons
 static ft_status step(ft_encoder *e, size_t index, const char *text, size_t length, bool first);
 
 static ft_status put(ft_text_buffer *out, const char *text, size_t length) {
+    if (length == 0) return FT_OK; // an empty buffer has no place to copy to
     FT_TRY(ft_text_reserve(out, length));
     memcpy(out->data + out->count, text, length);
     out->count += length;
