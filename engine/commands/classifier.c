@@ -201,6 +201,7 @@ static ft_status open_as(ft_classifier *c, const ft_section *const *sections, co
     if (adapter) FT_TRY(open_adapter(c, base, &tokenizer));
     else choose_task(c);
     if (rows != NULL) {
+        c->config.late_pooling = false;
         c->config.mean_pooling = rows->mean;
         c->config.all_rows = rows->all;
     }

@@ -153,7 +153,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     }
     if (!m->embeddings_trained) return FT_OK;
     FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(layers + 1, 0)));
-    return ft_embeddings_backward(pass, &t->embedding, &dx);
+    return ft_embeddings_backward(pass, &t->embedding, &dx, &t->stream);
 }
 
 static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step) {

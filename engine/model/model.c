@@ -117,6 +117,7 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
     m->mean_pooling = c->mean_pooling;
+    m->late_pooling = c->late_pooling;
     m->ends_whole = c->mean_pooling || c->token_head || c->all_rows || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
 }
 

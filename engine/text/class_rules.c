@@ -42,6 +42,7 @@ static const struct {
     {"deberta-v2", "DebertaV2Tokenizer"}, {"modernbert", "TokenizersBackend"}, {"ernie", "BertTokenizer"},
     {"camembert", "CamembertTokenizer"}, {"data2vec-text", "RobertaTokenizer"}, {"albert", "AlbertTokenizer"},
     {"mpnet", "MPNetTokenizer"},
+    {"xlm-roberta-xl", "XLMRobertaTokenizer"}, {"eurobert", "TokenizersBackend"},
     {"nomic_bert", "BertTokenizer"}, {"gte", "XLMRobertaTokenizer"}};
 
 static const ft_class *find_class(const char *name) {

@@ -29,6 +29,9 @@ static const struct {
     {"BAAI/bge-reranker-large", 559890432},
     {"BAAI/bge-reranker-v2-m3", 567754752},
     {"BAAI/bge-small-en-v1.5", 33360000},
+    {"EuroBERT/EuroBERT-2.1B", 2107590912},
+    {"EuroBERT/EuroBERT-210m", 211766016},
+    {"EuroBERT/EuroBERT-610m", 607874688},
     {"albert/albert-base-v2", 11683584},
     {"albert/albert-large-v2", 17683968},
     {"albert/albert-xlarge-v2", 58724864},
@@ -46,12 +49,15 @@ static const struct {
     {"distilbert-base-uncased", 66362880},
     {"distilroberta-base", 82118400},
     {"facebook/data2vec-text-base", 124645632},
+    {"facebook/xlm-roberta-xl", 3482485760},
+    {"facebook/xlm-roberta-xxl", 10712735744},
     {"google/electra-base-discriminator", 108891648},
     {"google/electra-base-generator", 33511168},
     {"google/electra-large-discriminator", 334092288},
     {"google/electra-large-generator", 50999552},
     {"google/electra-small-discriminator", 13483008},
     {"google/electra-small-generator", 13483008},
+    {"google/rembert", 575920384},
     {"intfloat/e5-base-v2", 109482240},
     {"intfloat/e5-large-v2", 335141888},
     {"intfloat/e5-small-v2", 33360000},
@@ -113,7 +119,7 @@ static int64_t count_by_engine(const char *name) {
         fail_msg("%s: %s (%s)", name, ft_error_message(), ft_error_where());
     int64_t count = model.parameters.real_total - 2 * model.hidden - 2;
     // RoBERTa's base class has a pooler of the size of the layer that stands in the head; these have none.
-    bool no_pooler = config.family->rotary == FT_ROTARY_ONE || strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
+    bool no_pooler = config.family->rotary != FT_ROTARY_BY_LAYER || strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
                      strncmp(config.model_type, "deberta", strlen("deberta")) == 0;
     if (no_pooler) count -= model.hidden * model.hidden + model.hidden;
     // ModernBERT's layer in the head, without a bias, and the norm behind it.

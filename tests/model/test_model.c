@@ -16,7 +16,7 @@ static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", 
                                      "deberta_v2_conv_groups", "deberta_v2_conv_one", "deberta_v1", "deberta_v1_c2p",
                                      "deberta_v1_p2c", "deberta_v1_talking", "deberta_v1_talking_c2p", "deberta_v1_talking_p2c",
                                      "deberta_v1_talking_plain", "modernbert", "modernbert_cls", "modernbert_one", "camembert", "data2vec_text", "ernie",
-                                     "albert", "albert_groups", "nomic_bert", "gte", "gte_types", "mpnet"};
+                                     "albert", "albert_groups", "nomic_bert", "gte", "gte_types", "mpnet", "rembert", "xlm_roberta_xl", "eurobert", "eurobert_mean", "eurobert_bos"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 typedef struct seen {

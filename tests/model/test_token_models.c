@@ -8,7 +8,7 @@
 static const char *const models[] = {"tokens/bert_gelu", "tokens/roberta", "tokens/xlm_roberta", "tokens/distilbert", "tokens/electra", "tokens/albert",
                                      "tokens/deberta_v1", "tokens/deberta_v3", "tokens/modernbert", "tokens/mpnet", "questions/bert_gelu", "questions/roberta",
                                      "questions/distilbert", "questions/electra", "questions/albert", "questions/deberta_v1", "questions/deberta_v3",
-                                     "questions/modernbert"};
+                                     "questions/modernbert", "tokens/rembert", "tokens/xlm_roberta_xl", "tokens/eurobert"};
 enum { MODELS = sizeof models / sizeof models[0], MOST_ROWS = 1024 };
 
 static void open_tokens(fixture *f, int m, int threads, const char *isa, const char *const *overrides) {
@@ -168,7 +168,7 @@ static void test_same_bits(void **state) {
                  {"one sequence", 3, NULL, plain, plain, {0, 1}}, {"recomputation", 2, NULL, again, plain, {0, 7}},
                  {"portable code", 2, "portable", plain, plain, {64, 0}}, {"bf16, one sequence", 2, NULL, half, half, {0, 1}},
                  {"bf16, recomputation", 2, NULL, half_again, half, {0, 0}}};
-    static const int some[] = {0, 3, 7, 8, 10, 16, 17}; // one of every way in which the head reads its rows, and of positions
+    static const int some[] = {0, 3, 7, 8, 10, 16, 17, 19, 20}; // one of every way in which the head reads its rows, and of positions
     for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
         const int m = some[k];
         size_t bytes, other_bytes;

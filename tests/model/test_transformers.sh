@@ -20,7 +20,7 @@ words() { # NUMBER SEED: so many words
 for n in 1 2 5 12 20 33; do words "$n" "$n"; done >texts.txt
 arguments=()
 for source in "$SOURCE_DIR"/tests/vectors/{bert_gelu,bert_relu,roberta,xlm_roberta,distilbert,electra,electra_even} \
-    "$SOURCE_DIR"/tests/vectors/{deberta_*,modernbert*,camembert,data2vec_text,ernie,albert*,nomic_bert,gte*,mpnet}; do
+    "$SOURCE_DIR"/tests/vectors/{deberta_*,modernbert*,camembert,data2vec_text,ernie,albert*,nomic_bert,gte*,mpnet,rembert,xlm_roberta_xl,eurobert*}; do
     name=$(basename "$source")
     mkdir -p "in/$name"
     cp "$source/config.json" "$source/model.safetensors" vocab.txt tokenizer_config.json "in/$name"

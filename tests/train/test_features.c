@@ -101,6 +101,11 @@ static void same_bits(void **state) {
         same(&t, "off", "alone");
         json_t *off = features_of(&t, "off"), *made = features_of(&t, "made"), *found = features_of(&t, "found"), *alone = features_of(&t, "alone");
         assert_null(off);
+        if (t.late) { // every row is read, and so none is kept
+            assert_true(made == NULL && found == NULL && alone == NULL);
+            assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+            continue;
+        }
         assert_true(json_is_false(json_object_get(made, "from_cache")));
         assert_true(json_is_true(json_object_get(found, "from_cache")));
         assert_true(json_is_false(json_object_get(alone, "from_cache")));
@@ -135,7 +140,7 @@ static void keys(void **state) {
                  {"data.max_length=4", false},       {"train.precision=bf16", false},    {"train.seed=77", false}, // drawn by it
                  {"model.storage=int8", false},      {"data.train=dev.tsv", false}};
     tiny_run t;
-    make_tiny_run(&t, scratch, 7000);
+    make_tiny_run(&t, scratch, 70 * (uint64_t)ft_family_count()); // a BERT, which may have adapters
     t.count = 0;
     char cache[160];
     snprintf(cache, sizeof cache, "%s/cache", t.dir);

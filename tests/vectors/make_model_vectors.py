@@ -12,7 +12,7 @@ bert_old_names/                          model.safetensors, expect.safetensors. 
 roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. A literal
 electra*/, deberta_v*/, modernbert*/,    padding token stands in a text: RoBERTa counts positions without it.
 camembert/, data2vec_text/, ernie/,
-albert*/, nomic_bert/, gte*/, mpnet/
+albert*/, nomic_bert/, gte*/, mpnet/, rembert/, xlm_roberta_xl/, eurobert*/
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -203,7 +203,13 @@ def forward(model, sequences, labels=None):
 
 
 def norms_behind_layers(model):
-    """Of a model with its norms in front of blocks: a layer's rows are here what the next one reads."""
+    """Of a model with its norms in front of blocks: a layer's rows are here what the next one reads. Where sums begin with the embeddings
+    these have a norm too, the first one."""
+    if model.config.model_type == "xlm-roberta-xl":
+        encoder = model.roberta.encoder
+        return [layer.attention.self_attn_layer_norm for layer in encoder.layer] + [encoder.LayerNorm]
+    if model.config.model_type == "eurobert":
+        return [layer.input_layernorm for layer in model.model.layers] + [model.model.norm]
     if model.config.model_type != "modernbert":
         return []
     return [layer.attn_norm for layer in model.model.layers[1:]] + [model.model.final_norm]
@@ -218,8 +224,11 @@ def expectations(model, sequences, labels, batches):
     for hook in hooks:
         hook.remove()
     names = ["embeddings"] + [f"layer.{i}" for i in range(len(result.hidden_states) - 1)]
-    of_norms = [torch.cat([rows[0] for rows in seen[i :: len(hooks)]]) for i in range(len(hooks))]
-    for name, hidden in zip(names, [result.hidden_states[0], *of_norms] if hooks else result.hidden_states):
+    if model.config.model_type == "modernbert":
+        rows = [result.hidden_states[0]] + [torch.cat([rows[0] for rows in seen[i :: len(hooks)]]) for i in range(len(hooks))]
+    else:
+        rows = seen if hooks else result.hidden_states
+    for name, hidden in zip(names, rows):
         out[name] = hidden[real]  # row-major selection: sequence after sequence
     if model.base_model_prefix == "bert":
         out["pooled"] = model.bert.pooler(result.hidden_states[-1])
@@ -319,8 +328,8 @@ def make_small(name, spec):
     exact = expectations(exact_model, sequences, labels, batches)
     single = expectations(float_model, sequences, labels, batches)
 
-    words = "tok_embeddings" if spec.get("family") == "modernbert" else "word_embeddings"
-    assert exact[f"grad.{exact_model.base_model_prefix}.embeddings.{words}.weight"][pad_id].abs().max() == 0
+    words = {"modernbert": "embeddings.tok_embeddings", "eurobert": "embed_tokens"}.get(spec.get("family"), "embeddings.word_embeddings")
+    assert exact[f"grad.{exact_model.base_model_prefix}.{words}.weight"][pad_id].abs().max() == 0
     errors = {}
     for key in exact:
         kind = key.split(".")[0] if key.split(".")[0] in ("grad", "after", "layer") and key != "after.logits" else key

@@ -22,7 +22,7 @@ from transformers import AutoModelForTokenClassification, Trainer, get_linear_sc
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAGS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-NAMES = ["bert_gelu", "roberta", "xlm_roberta", "distilbert", "electra", "albert", "deberta_v1", "deberta_v3", "modernbert", "mpnet"]
+NAMES = ["bert_gelu", "roberta", "xlm_roberta", "distilbert", "electra", "albert", "deberta_v1", "deberta_v3", "modernbert", "mpnet", "rembert", "xlm_roberta_xl", "eurobert"]
 STEPS = 50
 small.AutoModelForSequenceClassification = AutoModelForTokenClassification
 

@@ -68,7 +68,7 @@ ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, 
 ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_saved *saved, ft_block_gradients *g);
 // Is the r of a block whose input is this another tensor than x?
 static inline bool ft_block_has_stream(const ft_pass *pass, const ft_block_input *input) {
-    return pass->model->family->norms_in_front && input->layer >= 0;
+    return pass->model->family->norms_in_front && (input->layer >= 0 || pass->model->family->first_norm_in_front);
 }
 // The end of a block's way back, dy the gradient behind its first linear layer: where it is wanted g->dx becomes that of x, rows of
 // this kind, in `past`'s place and with that of r in it, unless r is another tensor: then `past` becomes `stream`. Else `past` is freed.

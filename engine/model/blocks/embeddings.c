@@ -2,7 +2,7 @@
 //
 //   x = dropout(LN(word + position + type)), widened by a linear layer in front of the norm or behind the dropout where
 //   the tables are narrower than x.
-// (Which of the two is a matter of the family.)
+// (Which of the two is a matter of the family.) Or, where sums begin with the embeddings: x = LN(s), s = dropout(word + position + type).
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
@@ -76,6 +76,15 @@ static ft_status widen_behind(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *
     return wide->data != NULL && ft_pass_is_half(pass) ? ft_pass_cast(pass, *x, *wide) : FT_OK;
 }
 
+// The norm in front of the first block; what it reads is the stream.
+static ft_status begin_sums(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->sum, s->sum));
+    FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
+    FT_TRY(new_wide(pass, wide));
+    return ft_norm_forward(pass, FT_ROWS_TOKENS, &pass->model->embedding_norm, &s->norm,
+                           (ft_layernorm_forward_args){.x = s->sum, .s = s->sum, .y = *x, .stream = *wide});
+}
+
 ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
     const ft_model *m = pass->model;
     *s = (ft_embeddings_saved){.sum = ft_absent()};
@@ -89,6 +98,11 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
                                                          .position = weight(m, m->position),
                                                          .type = weight(m, m->token_type),
                                                          .out = s->sum}));
+    if (m->family->first_norm_in_front) {
+        FT_TRY(begin_sums(pass, s, x, wide));
+        if (!keep) ft_embeddings_saved_free(pass, s);
+        return FT_OK;
+    }
     if (widens(m, FT_WIDEN_BEFORE_NORM)) {
         s->narrow = s->sum;
         FT_TRY(tokens(pass, m->hidden, "widened embeddings", &s->sum));
@@ -140,14 +154,18 @@ static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_ten
     return FT_OK;
 }
 
-ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
+ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx, ft_tensor *stream) {
     const ft_model *m = pass->model;
+    const bool behind = !m->family->first_norm_in_front; // the dropout
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
+    if (behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
     FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                             (ft_layernorm_backward_args){.dy = *dx,
                                                          .s = s->sum,
+                                                         .past = *stream,
                                                          .ds = *dx}));
+    ft_pass_free(pass, stream);
+    if (!behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
     const struct {

@@ -121,8 +121,9 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
 ft_status ft_layer_input_of_stream(ft_pass *pass, int layer, ft_tensor wide, ft_tensor *x) {
     const ft_model *m = pass->model;
     FT_TRY(ft_pass_tensor(pass, FT_ROWS_TOKENS, wide.cols, FT_MEM_ACTIVATIONS, layer, "input", x));
-    if (m->family->norms_in_front && layer > 0)
-        return ft_norm_forward(pass, FT_ROWS_TOKENS, &m->layer[layer - 1].norm[FT_LAYER_BLOCKS - 1], NULL,
+    const bool first = layer == 0 && m->family->first_norm_in_front;
+    if (first || (m->family->norms_in_front && layer > 0))
+        return ft_norm_forward(pass, FT_ROWS_TOKENS, first ? &m->embedding_norm : &m->layer[layer - 1].norm[FT_LAYER_BLOCKS - 1], NULL,
                                (ft_layernorm_forward_args){.x = wide, .y = *x});
     if (ft_pass_is_half(pass)) return ft_pass_cast(pass, wide, *x);
     return m->device->functions->copy(m->device, x->data, wide.data, (size_t)(wide.rows * wide.cols) * sizeof(float));

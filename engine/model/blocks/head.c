@@ -89,7 +89,7 @@ static ft_status mean_backward(ft_pass *pass, ft_tensor dy, ft_tensor dx) {
 // ---- what the head reads of x: the mean of a sequence, rows that it picks, or x itself --------------------------------------
 
 // Features are what is read already.
-static bool picks_rows(const ft_model *m) { return m->ends_whole && !m->reads_features; }
+static bool picks_rows(const ft_model *m) { return m->ends_whole && !m->reads_features && !m->late_pooling; }
 
 static ft_status pick_rows(ft_pass *pass, ft_tensor x, ft_tensor y) {
     return pass->model->mean_pooling ? mean_forward(pass, x, y) : ft_pass_gather(pass, pass->batch->read_row, x, y);
@@ -138,12 +138,53 @@ static ft_status pool(ft_pass *pass, ft_tensor x, ft_head_saved *s) {
     return ft_norm_forward(pass, FT_ROWS_READ, &m->head_norm, &s->norm, (ft_layernorm_forward_args){.x = s->pooled, .y = s->input[0]});
 }
 
+// The mean behind the activation: of all rows the value of the first layer, and then one of each sequence.
+static ft_status pool_late(ft_pass *pass, ft_tensor x, ft_head_saved *s) {
+    const ft_model *m = pass->model;
+    ft_tensor y;
+    FT_TRY(ft_pass_tensor(pass, FT_ROWS_TOKENS, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooler", &s->pooler_h));
+    FT_TRY(ft_linear_product(pass, FT_ROWS_TOKENS, &m->pooler, x, ft_absent(), s->pooler_h));
+    FT_TRY(ft_pass_tensor(pass, FT_ROWS_TOKENS, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooler value", &y));
+    FT_TRY(ft_pass_activation_forward(
+        pass, FT_ROWS_TOKENS,
+        (ft_activation_forward_args){
+            .kind = m->pooler_activation, .x = s->pooler_h, .bias = ft_linear_bias(pass, &m->pooler), .h = s->pooler_h, .y = y}));
+    FT_TRY(pooled(pass, m->hidden, "mean of rows", &s->input[0]));
+    FT_TRY(mean_forward(pass, y, s->input[0]));
+    ft_pass_free(pass, &y);
+    return FT_OK;
+}
+
+// dy (fp32): of that mean, behind its dropout; dx (fp32) of x, where it is wanted. Frees dy.
+static ft_status pool_late_backward(ft_pass *pass, ft_tensor x, const ft_head_saved *s, ft_tensor *dy, bool want_dx, ft_tensor *dx) {
+    const ft_model *m = pass->model;
+    ft_tensor all, own, value;
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), *dy, *dy));
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, m->hidden, FT_MEM_ACTIVATIONS, -1, "gradient of rows", &all));
+    FT_TRY(mean_backward(pass, *dy, all));
+    ft_pass_free(pass, dy);
+    FT_TRY(ft_pass_rounded(pass, FT_ROWS_TOKENS, all, "head gradient", &own, &value));
+    if (own.data != NULL) ft_pass_free(pass, &all);
+    FT_TRY(ft_pass_activation_backward(
+        pass, FT_ROWS_TOKENS,
+        (ft_activation_backward_args){
+            .kind = m->pooler_activation, .h = s->pooler_h, .dy = value, .dx = value, .dbias = ft_linear_dbias(pass, &m->pooler)}));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &m->pooler, value, x));
+    if (want_dx) {
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooled gradient", dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &m->pooler, value, false, *dx));
+    }
+    ft_pass_free(pass, own.data != NULL ? &own : &all);
+    return FT_OK;
+}
+
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *s, ft_tensor logits) {
     ft_model *m = pass->model;
     int last = m->head_count - 1;
     FT_TRY(read_rows(pass, &x, s));
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), x, x));
-    if (has_pooler(pass)) FT_TRY(pool(pass, x, s));
+    if (!m->late_pooling) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), x, x)); // no family has both
+    if (m->late_pooling) FT_TRY(pool_late(pass, x, s));
+    else if (has_pooler(pass)) FT_TRY(pool(pass, x, s));
     else s->input[0] = x, s->read = ft_absent(); // it is its own
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), s->input[0], s->input[0]));
     for (int i = 0; i < last; i++) {
@@ -222,12 +263,18 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, l, dy, s->input[i]));
         ft_tensor dinput;
         if (i == 0 && !has_pooler(pass)) return from_classifier(pass, s, dy, want_dx, &rounded, dx);
-        if (i == 0 && m->head_norm.gamma >= 0)
+        if (i == 0 && (m->head_norm.gamma >= 0 || m->late_pooling))
             FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, l->inputs, FT_MEM_ACTIVATIONS, -1, "head norm gradient", &dinput));
         else FT_TRY(pooled(pass, l->inputs, "head gradient", &dinput));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, l, dy, false, dinput));
         ft_pass_free(pass, i < m->head_count - 1 ? &dy : &rounded);
         dy = dinput;
+        if (i == 0 && m->late_pooling) {
+            *dx = ft_absent();
+            FT_TRY(pool_late_backward(pass, x, s, &dy, want_dx, dx));
+            ft_head_saved_free(pass, s);
+            return FT_OK;
+        }
         if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, &m->head[i - 1], s->h[i - 1], dy));
         else FT_TRY(pool_backward(pass, s, &dy));
     }

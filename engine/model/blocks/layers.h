@@ -80,8 +80,8 @@ typedef struct ft_embeddings_saved {
 } ft_embeddings_saved;
 // x and wide: [T,H], made here, the caller frees them. keep: fill `saved` (else everything is freed).
 ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x, ft_tensor *wide);
-// Frees dx (fp32) and `saved`.
-ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx);
+// Frees dx (fp32), the gradient of the stream, absent where there is none beside x, and `saved`.
+ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx, ft_tensor *stream);
 void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 
 // encoder_layer.c: what one layer keeps for its backward pass, block by block.

@@ -47,6 +47,7 @@ typedef struct ft_family_keys { // of config.json
     const char *hidden, *layers, *heads, *intermediate, *activation;
     const char *hidden_dropout, *attention_dropout, *classifier_dropout;
     const char *epsilon;   // NULL: fixed at the default
+    const char *key_heads, *head_width; // of the attention; NULL: as many as heads, and all of them as wide as the rows
     const char *embedding; // width of the tables; NULL: the hidden one
     const char *groups, *inner; // of layers that share weights (weights_of_layer of model_config.h); NULL: none do
     const char *off[4];    // switches that change the mathematics and must be off, where they are there at all
@@ -96,6 +97,7 @@ typedef enum ft_feed_forward_drops {
 typedef enum ft_rotary_kind {
     FT_ROTARY_BY_LAYER, // windows and angles by layer, biases and the head too: ModernBERT's keys
     FT_ROTARY_ONE,      // the same angles in all of them
+    FT_ROTARY_BIASES,   // the same, and biases and pooling as EuroBERT says them
 } ft_rotary_kind;
 
 // A key of config.json that stands for one of the family's, in files of the code that a model was published with.
@@ -129,6 +131,8 @@ typedef struct ft_family {
     ft_block_kind blocks[FT_LAYER_BLOCKS]; // of a layer, the first one first
     ft_layer_names names;
     bool norms_in_front;           // of blocks: sums add to sums (block.h); the first block has none
+    bool first_norm_in_front;      // but for this: it has the embeddings' norm, and sums begin with what that reads
+    bool rms_norms;                // RMSNorm
     bool attention_output_dropout; // behind the output projection of the attention
     ft_feed_forward_drops feed_forward_drops;
     bool attention_dropout_behind; // the same, with the probability of the scores'

@@ -52,7 +52,7 @@ static ft_status read_padding(ft_model_config *c, const char *path) {
                    (long long)c->position_rows, (long long)c->pad_token_id);
 }
 
-// No family has keys of its own for these: every head of the queries has keys and values, and together they are as wide as the rows.
+// Every head of the queries has keys and values, and together they are as wide as the rows, unless the family has keys for these.
 static ft_status find_heads(ft_model_config *c, const char *path) {
     const ft_family_keys *k = &c->family->keys;
     if (c->hidden_size % c->num_attention_heads != 0)
@@ -60,7 +60,12 @@ static ft_status find_heads(ft_model_config *c, const char *path) {
                        k->heads, (long long)c->num_attention_heads);
     c->key_value_heads = c->num_attention_heads;
     c->head_width = c->hidden_size / c->num_attention_heads;
-    return FT_OK;
+    if (k->head_width != NULL) FT_TRY(ft_json_int(c->json, path, k->head_width, c->head_width, 1, MOST_WIDTH / c->num_attention_heads, &c->head_width));
+    if (k->key_heads == NULL) return FT_OK;
+    FT_TRY(ft_json_int(c->json, path, k->key_heads, c->key_value_heads, 1, c->num_attention_heads, &c->key_value_heads));
+    if (c->num_attention_heads % c->key_value_heads == 0) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"%s\" %lld is not a multiple of \"%s\" %lld", k->heads, (long long)c->num_attention_heads, k->key_heads,
+                   (long long)c->key_value_heads);
 }
 
 // The layers that config.json counts run through all layers of their group, one after the other.
@@ -253,6 +258,7 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     c->relative = (ft_relative_config){.factor = 1, .pooler_activation = c->family->pooler_activation};
     c->positions = c->family->positions;
     c->unbiased = c->family->names.unbiased;
+    c->rms_norms = c->family->rms_norms;
     if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
     if (c->positions & FT_POSITIONS_ROTARY) FT_TRY(ft_rotary_config_read(c, path));
     if (c->positions & FT_POSITIONS_BIAS) FT_TRY(read_bias(c, path));
@@ -320,7 +326,7 @@ bool ft_model_config_is_of_spans(const ft_model_config *c) { return is_for(c, "F
 
 void ft_model_config_set_tokens(ft_model_config *c) {
     c->token_head = true;
-    c->mean_pooling = false;
+    c->mean_pooling = c->late_pooling = false;
     c->pooler_is_drawn = c->pooler_is_drawn && c->family->token_pooler;
     c->relative.pooler_dropout = 0;
     if (c->family->token_hidden_dropout) c->classifier_dropout = c->hidden_dropout_prob;

@@ -55,6 +55,7 @@ typedef struct ft_model_config {
     unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
     bool unbiased_norms, rms_norms;     // rms: RMSNorm, which has no bias
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
+    bool late_pooling;                  // and that is the mean of what the head's first layer makes of them
     bool all_rows;                      // somebody else than a head reads what comes out: the last layer has all rows
     bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families
     bool span_head;                     // and of these the one that says where an answer begins and ends (ft_model_config_set_spans)

@@ -107,11 +107,29 @@ static ft_status read_one(ft_model_config *c, const char *path) {
     return FT_OK;
 }
 
+// EuroBERT: the classifier's layers read the first row, the mean of all, or all of them, and then the mean is behind the first layer.
+static ft_status read_plain_biases(ft_model_config *c, const char *path) {
+    static const char *const poolings[] = {"bos", "mean", "late"};
+    const char *pooling;
+    bool attention, feed_forward;
+    FT_TRY(ft_json_bool(c->json, path, "attention_bias", false, &attention));
+    FT_TRY(ft_json_bool(c->json, path, "mlp_bias", false, &feed_forward));
+    c->unbiased = (attention ? 0 : FT_LINEAR_QKV | FT_LINEAR_OUTPUT) | (feed_forward ? 0 : FT_LINEAR_UP | FT_LINEAR_DOWN);
+    FT_TRY(ft_json_string(c->json, path, "classifier_pooling", "late", &pooling));
+    int i = 0;
+    while (i < 3 && strcmp(pooling, poolings[i]) != 0) i++;
+    if (i == 3) return ft_fail(FT_INVALID, path, "\"classifier_pooling\" must be \"bos\", \"mean\" or \"late\", not \"%.60s\"", pooling);
+    c->mean_pooling = i > 0;
+    c->late_pooling = i == 2;
+    return FT_OK;
+}
+
 ft_status ft_rotary_config_read(ft_model_config *c, const char *path) {
     if (c->head_width % 2 != 0)
         return ft_fail(FT_INVALID, path, "heads of \"hidden_size\" / \"num_attention_heads\" = %lld columns have no pairs to turn: an even number is needed",
                        (long long)c->head_width);
-    if (c->family->rotary == FT_ROTARY_ONE) return read_one(c, path);
+    if (c->family->rotary == FT_ROTARY_BIASES) FT_TRY(read_plain_biases(c, path));
+    if (c->family->rotary != FT_ROTARY_BY_LAYER) return read_one(c, path);
     FT_TRY(ft_json_number(c->json, path, "embedding_dropout", 0, &c->embedding_dropout));
     if (!(c->embedding_dropout >= 0 && c->embedding_dropout < 1))
         return ft_fail(FT_INVALID, path, "\"embedding_dropout\" must be at least 0 and below 1, not %g", c->embedding_dropout);

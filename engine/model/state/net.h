@@ -112,6 +112,7 @@ typedef struct ft_model {
     ft_activation pooler_activation;
     ft_norm head_norm;  // behind it
     bool mean_pooling;  // the head reads the mean of a sequence's rows; else some of them (ft_batch.read_row)
+    bool late_pooling;  // and that is behind the pooler and its activation (EuroBERT)
     bool ends_whole;    // the last layer has all rows: the head takes their mean, almost all are read (token classification, whose
                         // places relative positions and windows ask for), or a convolution behind that layer reads neighbours
     bool reads_features; // batches bring what the head reads (ft_batch.feature): embeddings and layers are not run

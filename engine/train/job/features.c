@@ -97,7 +97,7 @@ static ft_status plan_rows(ft_job *job) {
 ft_status ft_job_plan_features(ft_job *job) {
     const ft_config *c = job->config;
     job->features = (ft_job_features){.on = false};
-    if (ft_task_reads_rows(job->task)) return FT_OK; // almost every row of a text is read
+    if (ft_task_reads_rows(job->task) || job->model_config.late_pooling) return FT_OK; // almost every row of a text is read
     if (strcmp(c->data.feature_cache, "off") == 0 || !ft_model_trunk_is_fixed(c)) return FT_OK;
     FT_TRY(choose_directory(job));
     job->features.on = true;
