@@ -344,13 +344,13 @@ ft_status ft_model_config_set_quantised(ft_model_config *c, int bits, bool twice
 }
 
 void ft_model_config_set_spans(ft_model_config *c) {
-    static const char *names[FT_SPAN_OUTPUTS] = {"LABEL_0", "LABEL_1"};
+    static const char *const names[FT_SPAN_OUTPUTS] = {"LABEL_0", "LABEL_1"};
     const double classifier = c->classifier_dropout;
     ft_model_config_set_tokens(c);
     const json_t *own = c->family->span_dropout != NULL ? json_object_get(c->json, c->family->span_dropout) : NULL;
     c->span_head = true;
     c->num_labels = FT_SPAN_OUTPUTS;
-    c->label_names = names;
+    c->label_names = (const char **)names; // nobody writes to them
     c->has_label_names = false;
     if (c->family->token_pooler) c->classifier_dropout = classifier;
     else c->classifier_dropout = c->family->span_dropout == NULL ? 0 : json_is_number(own) ? json_number_value(own) : 0.1;

@@ -67,6 +67,7 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
     const float factor = a.problem.scale * FT_LOG2_E;
     const int column = at.head * D; // of the own rows; a head of keys meets the heads of queries that share it, one after the other
     int head = OF_KEYS ? at.head * a.problem.group : at.head;
+    int other_column = (OF_KEYS ? head : head / a.problem.group) * D;
 
     // lse in powers of two and D of a query; past the last one they are not read
     auto lse_of = [&](int query) {
@@ -76,12 +77,12 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
         return query < at.queries ? a.delta[int64_t(at.first_query + query) * a.problem.heads + head] : 0.0f;
     };
     auto load_others = [&](int base, int buffer) {
-        const int valid = other_count - base, place = (OF_KEYS ? head : head / a.problem.group) * D;
+        const int valid = other_count - base;
         ft_tile_load<OTHER, D, THREADS>(others0 + buffer * TILE,
-                                        a.other[0].data + (other_row + base) * a.other[0].stride + place,
+                                        a.other[0].data + (other_row + base) * a.other[0].stride + other_column,
                                         a.other[0].stride, valid);
         ft_tile_load<OTHER, D, THREADS>(others1 + buffer * TILE,
-                                        a.other[1].data + (other_row + base) * a.other[1].stride + place,
+                                        a.other[1].data + (other_row + base) * a.other[1].stride + other_column,
                                         a.other[1].stride, valid);
         if (OF_KEYS && threadIdx.x < OTHER) {
             others_lse[buffer * OTHER + int(threadIdx.x)] = lse_of(base + int(threadIdx.x));
@@ -106,7 +107,7 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
         }
 
     float result0[D / 8][4] = {}, result1[OF_KEYS ? D / 8 : 1][4] = {};
-    for (int left = OF_KEYS ? a.problem.group : 1; left > 0; left--, head++) {
+    for (int left = OF_KEYS ? a.problem.group : 1; left > 0; left--, head++, other_column += D) {
         ft_attention_place of_head = at;
         of_head.head = head;
         const ft_score_filter filter = ft_score_filter_of(a.problem, of_head);
@@ -132,7 +133,7 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
             if (sees) {
                 float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
                 ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
-                if (a.problem.bias.data != nullptr) { // of query - key
+                if (WINDOW && a.problem.bias.data != nullptr) { // of query - key; the instances without windows have neither
                     const float *const line = a.problem.bias.of(head) + (OF_KEYS ? -1 : 1) * (first + mine + g - base - t);
 #pragma unroll
                     for (int n = 0; n < OTHER / 8; n++)
@@ -227,7 +228,7 @@ ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const
                          shared_bytes<D>(), ft_stream(device), arguments);
     };
     if constexpr (D != 96)
-        if (a.shape.window > 0) return launch(attention_window_backward<T, D, OF_KEYS>);
+        if (a.shape.window > 0 || bias.data != nullptr) return launch(attention_window_backward<T, D, OF_KEYS>);
     return launch(attention_backward<T, D, OF_KEYS>);
 }
 
@@ -273,7 +274,8 @@ extern "C" ft_status ft_cuda_attention_backward(ft_device *device, const ft_atte
     bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
                    ft_attention_is_aligned(a.dout) && ft_attention_is_aligned(a.dq) && ft_attention_is_aligned(a.dk) &&
                    ft_attention_is_aligned(a.dv);
-    const bool tensor_path = aligned && ft_attention_has_tensor_path(a.shape, a.q.dtype);
+    const bool instance = a.bias.table.data == NULL || a.shape.head_dim != 96; // as of windows
+    const bool tensor_path = aligned && instance && ft_attention_has_tensor_path(a.shape, a.q.dtype);
     const size_t deltas = ft_cuda_aligned(size_t(a.q.rows) * size_t(a.shape.heads) * sizeof(float));
     ft_bias_view bias;
     FT_TRY(ft_attention_bias_lines(device, a.shape, a.bias, static_cast<char *>(a.workspace.data) + deltas, &bias));
