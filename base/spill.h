@@ -14,6 +14,14 @@ enum { FT_SPILL_FROM = 8 << 20 }; // bytes
 void *ft_spill_calloc(size_t count, size_t size, const char *what);
 // To count * size bytes, of which those that are new have any values; it may move. old NULL: a new array. On failure the old one stays.
 void *ft_spill_realloc(void *old, size_t count, size_t size, const char *what);
+
+// The same for an array that a variable names, in a function that returns a status.
+#define FT_SPILL_GROW(array, capacity, what)                                                                           \
+    do {                                                                                                               \
+        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), what);                             \
+        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
+        array = grown_;                                                                                                \
+    } while (0)
 // Its first `bytes` bytes were written, in order, and are not written again: in a file they go to the disk by and by (pace.h).
 void ft_spill_written(void *array, size_t bytes);
 // It will not grow any more: its descriptor is closed, and its pages begin to be written.

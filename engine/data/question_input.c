@@ -26,26 +26,19 @@ typedef struct building {
     int32_t *example;
 } building;
 
-#define GROW(array, capacity, what)                                                                                    \
-    do {                                                                                                               \
-        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), what);                             \
-        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
-        array = grown_;                                                                                                \
-    } while (0)
-
 static ft_status make_room(building *b, ft_dataset *d) {
     const int64_t tokens = d->tokens + (int64_t)b->tokens.ids.count, sequences = d->sequences + (int64_t)b->tokens.lengths.count;
     if (tokens > b->token_room) {
         b->token_room = tokens + tokens / 4 + 64;
-        GROW(d->ids, b->token_room, "tokenised text");
-        GROW(d->types, b->token_room, "token types");
-        if (b->wanted->labels != NULL) GROW(d->label, b->token_room, "answers");
+        FT_SPILL_GROW(d->ids, b->token_room, "tokenised text");
+        FT_SPILL_GROW(d->types, b->token_room, "token types");
+        if (b->wanted->labels != NULL) FT_SPILL_GROW(d->label, b->token_room, "answers");
     }
     if (sequences > b->sequence_room) {
         b->sequence_room = sequences + sequences / 4 + 64;
-        GROW(d->offset, b->sequence_room + 1, "tokenised text");
-        GROW(d->first_read, b->sequence_room + 1, "rows that are read");
-        GROW(b->example, b->sequence_room, "windows");
+        FT_SPILL_GROW(d->offset, b->sequence_room + 1, "tokenised text");
+        FT_SPILL_GROW(d->first_read, b->sequence_room + 1, "rows that are read");
+        FT_SPILL_GROW(b->example, b->sequence_room, "windows");
     }
     return FT_OK;
 }
@@ -134,15 +127,15 @@ static ft_status keep(building *b, ft_dataset *d) {
     const ft_input_wanted *w = b->wanted;
     char where[512];
     if (d->sequences > INT32_MAX) return ft_fail(FT_INVALID, w->path, "more than %d sequences", INT32_MAX);
-    GROW(d->ids, d->tokens, "tokenised text");
-    GROW(d->types, d->tokens, "token types");
-    GROW(d->offset, d->sequences + 1, "tokenised text");
-    GROW(d->first_read, d->sequences + 1, "rows that are read");
-    if (d->label != NULL) GROW(d->label, d->tokens, "answers");
+    FT_SPILL_GROW(d->ids, d->tokens, "tokenised text");
+    FT_SPILL_GROW(d->types, d->tokens, "token types");
+    FT_SPILL_GROW(d->offset, d->sequences + 1, "tokenised text");
+    FT_SPILL_GROW(d->first_read, d->sequences + 1, "rows that are read");
+    if (d->label != NULL) FT_SPILL_GROW(d->label, d->tokens, "answers");
     if (d->sequences > d->examples) {
         d->example = b->example;
         b->example = NULL;
-        GROW(d->example, d->sequences, "windows");
+        FT_SPILL_GROW(d->example, d->sequences, "windows");
     }
     ft_dataset_settle(d);
     if (b->misplaced > 0)
@@ -167,9 +160,9 @@ static ft_status build_all(building *b, ft_dataset *d) {
     d->examples = w->table->rows;
     memcpy(d->sha256, w->table->sha256, sizeof d->sha256);
     if (!w->learned) FT_TRY(ft_question_set_open(d->examples, &d->questions));
-    GROW(d->first_row, d->examples + 1, "rows that are read");
-    GROW(d->offset, 1, "tokenised text");
-    GROW(d->first_read, 1, "rows that are read");
+    FT_SPILL_GROW(d->first_row, d->examples + 1, "rows that are read");
+    FT_SPILL_GROW(d->offset, 1, "tokenised text");
+    FT_SPILL_GROW(d->first_read, 1, "rows that are read");
     d->first_row[0] = d->offset[0] = d->first_read[0] = 0;
     for (int64_t row = 0; row < w->table->rows; row++) {
         ft_status status = build_row(b, row, d);

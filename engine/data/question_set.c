@@ -6,21 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROW(array, capacity)                                                                                          \
-    do {                                                                                                               \
-        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), "questions");                      \
-        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
-        array = grown_;                                                                                                \
-    } while (0)
-
 ft_status ft_question_set_open(int64_t examples, ft_question_set **out) {
     ft_question_set *s = ft_calloc(1, sizeof *s, "questions");
     if (s == NULL) return FT_NO_MEMORY;
     *out = s;
-    GROW(s->passage, examples + 1);
-    GROW(s->passage_length, examples + 1);
-    GROW(s->answer, examples + 1);
-    GROW(s->answers, examples + 1);
+    FT_SPILL_GROW(s->passage, examples + 1, "questions");
+    FT_SPILL_GROW(s->passage_length, examples + 1, "questions");
+    FT_SPILL_GROW(s->answer, examples + 1, "questions");
+    FT_SPILL_GROW(s->answers, examples + 1, "questions");
     return FT_OK;
 }
 
@@ -28,7 +21,7 @@ static ft_status put(ft_question_set *s, const char *text, size_t length, int64_
     const int64_t used = s->used + (int64_t)length + 1;
     if (used > s->text_room) {
         s->text_room = used + used / 4 + 4096;
-        GROW(s->text, s->text_room);
+        FT_SPILL_GROW(s->text, s->text_room, "questions");
     }
     *at = s->used;
     if (length > 0) memcpy(s->text + s->used, text, length);
@@ -57,8 +50,8 @@ ft_status ft_question_set_tokens(ft_question_set *s, int64_t first, const int32_
     const int64_t tokens = first + (int64_t)count;
     if (tokens > s->token_room) {
         s->token_room = tokens + tokens / 4 + 64;
-        GROW(s->begin, s->token_room);
-        GROW(s->end, s->token_room);
+        FT_SPILL_GROW(s->begin, s->token_room, "questions");
+        FT_SPILL_GROW(s->end, s->token_room, "questions");
     }
     memcpy(s->begin + first, begin, count * sizeof *begin);
     memcpy(s->end + first, end, count * sizeof *end);

@@ -78,24 +78,17 @@ static ft_status encode_row(encoding *e, int64_t row, ft_dataset *dataset) {
     return FT_OK;
 }
 
-#define GROW(array, capacity, what)                                                                                    \
-    do {                                                                                                               \
-        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), what);                             \
-        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
-        array = grown_;                                                                                                \
-    } while (0)
-
 static ft_status make_room(encoding *e, ft_dataset *d) {
     const int64_t tokens = d->tokens + (int64_t)e->all.count, sequences = d->sequences + (int64_t)e->lengths.count;
     if (tokens > e->tokens) {
         e->tokens = tokens + tokens / 4 + 64;
-        GROW(d->ids, e->tokens, "tokenised text");
-        if (e->table->pair != NULL) GROW(d->types, e->tokens, "token types");
+        FT_SPILL_GROW(d->ids, e->tokens, "tokenised text");
+        if (e->table->pair != NULL) FT_SPILL_GROW(d->types, e->tokens, "token types");
     }
     if (sequences > e->sequences) {
         e->sequences = sequences + sequences / 4 + 64;
-        GROW(d->offset, e->sequences + 1, "tokenised text");
-        if (e->rule.kind == FT_LONG_WINDOWS) GROW(e->example, e->sequences, "windows");
+        FT_SPILL_GROW(d->offset, e->sequences + 1, "tokenised text");
+        if (e->rule.kind == FT_LONG_WINDOWS) FT_SPILL_GROW(e->example, e->sequences, "windows");
     }
     return FT_OK;
 }
@@ -125,20 +118,20 @@ static ft_status take_row(encoding *e, int64_t row, ft_dataset *d) {
 
 // The arrays as they stay for the whole run: what they could still grow by is given back.
 static ft_status keep(encoding *e, ft_dataset *d) {
-    GROW(d->ids, d->tokens, "tokenised text");
-    GROW(d->offset, d->sequences + 1, "tokenised text");
-    if (d->types != NULL) GROW(d->types, d->tokens, "token types");
+    FT_SPILL_GROW(d->ids, d->tokens, "tokenised text");
+    FT_SPILL_GROW(d->offset, d->sequences + 1, "tokenised text");
+    if (d->types != NULL) FT_SPILL_GROW(d->types, d->tokens, "token types");
     if (d->sequences > d->examples) {
         d->example = e->example;
         e->example = NULL;
-        GROW(d->example, d->sequences, "windows");
+        FT_SPILL_GROW(d->example, d->sequences, "windows");
     }
     ft_dataset_settle(d);
     return FT_OK;
 }
 
 static ft_status tokenise_rows(encoding *e, const char *path, ft_dataset *d) {
-    GROW(d->offset, 1, "tokenised text");
+    FT_SPILL_GROW(d->offset, 1, "tokenised text");
     d->offset[0] = 0;
     for (int64_t row = 0; row < e->table->rows; row++) {
         ft_status status = encode_row(e, row, d);

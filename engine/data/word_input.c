@@ -25,31 +25,24 @@ typedef struct building {
     int32_t *example;
 } building;
 
-#define GROW(array, capacity, what)                                                                                    \
-    do {                                                                                                               \
-        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), what);                             \
-        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
-        array = grown_;                                                                                                \
-    } while (0)
-
 static ft_status make_room(building *b, ft_dataset *d) {
     const int64_t tokens = d->tokens + (int64_t)b->tokens.ids.count, sequences = d->sequences + (int64_t)b->tokens.lengths.count,
                   reads = b->reads + (int64_t)b->tokens.position.count;
     if (tokens > b->token_room) {
         b->token_room = tokens + tokens / 4 + 64;
-        GROW(d->ids, b->token_room, "tokenised text");
+        FT_SPILL_GROW(d->ids, b->token_room, "tokenised text");
     }
     if (sequences > b->sequence_room) {
         b->sequence_room = sequences + sequences / 4 + 64;
-        GROW(d->offset, b->sequence_room + 1, "tokenised text");
-        GROW(d->first_read, b->sequence_room + 1, "rows that are read");
-        GROW(b->example, b->sequence_room, "windows");
+        FT_SPILL_GROW(d->offset, b->sequence_room + 1, "tokenised text");
+        FT_SPILL_GROW(d->first_read, b->sequence_room + 1, "rows that are read");
+        FT_SPILL_GROW(b->example, b->sequence_room, "windows");
     }
     if (reads > b->read_room || b->read_room == 0) {
         b->read_room = reads + reads / 4 + 64;
-        GROW(d->read_position, b->read_room, "rows that are read");
-        GROW(d->read_word, b->read_room, "rows that are read");
-        if (b->wanted->labels != NULL) GROW(d->label, b->read_room, "tags");
+        FT_SPILL_GROW(d->read_position, b->read_room, "rows that are read");
+        FT_SPILL_GROW(d->read_word, b->read_room, "rows that are read");
+        if (b->wanted->labels != NULL) FT_SPILL_GROW(d->label, b->read_room, "tags");
     }
     return FT_OK;
 }
@@ -115,16 +108,16 @@ static ft_status build_row(building *b, int64_t row, ft_dataset *d) {
 
 static ft_status keep(building *b, ft_dataset *d) {
     if (d->sequences > INT32_MAX) return ft_fail(FT_INVALID, b->wanted->path, "more than %d sequences", INT32_MAX);
-    GROW(d->ids, d->tokens, "tokenised text");
-    GROW(d->offset, d->sequences + 1, "tokenised text");
-    GROW(d->first_read, d->sequences + 1, "rows that are read");
-    GROW(d->read_position, b->reads + 1, "rows that are read");
-    GROW(d->read_word, b->reads + 1, "rows that are read");
-    if (d->label != NULL) GROW(d->label, b->reads + 1, "tags");
+    FT_SPILL_GROW(d->ids, d->tokens, "tokenised text");
+    FT_SPILL_GROW(d->offset, d->sequences + 1, "tokenised text");
+    FT_SPILL_GROW(d->first_read, d->sequences + 1, "rows that are read");
+    FT_SPILL_GROW(d->read_position, b->reads + 1, "rows that are read");
+    FT_SPILL_GROW(d->read_word, b->reads + 1, "rows that are read");
+    if (d->label != NULL) FT_SPILL_GROW(d->label, b->reads + 1, "tags");
     if (d->sequences > d->examples) {
         d->example = b->example;
         b->example = NULL;
-        GROW(d->example, d->sequences, "windows");
+        FT_SPILL_GROW(d->example, d->sequences, "windows");
     }
     ft_dataset_settle(d);
     const int64_t lost = b->all_words - b->read_words;
@@ -145,9 +138,9 @@ static ft_status build_all(building *b, ft_dataset *d) {
     memcpy(d->sha256, w->table->sha256, sizeof d->sha256);
     FT_TRY(ft_long_text_check(&b->texts->rule, b->texts->tokenizer, false, w->max_length));
     if (w->labels != NULL) b->source = ft_tags_open(w->labels, w->table, w->path);
-    GROW(d->first_row, d->examples + 1, "rows that are read");
+    FT_SPILL_GROW(d->first_row, d->examples + 1, "rows that are read");
     d->first_row[0] = 0;
-    GROW(d->offset, 1, "tokenised text");
+    FT_SPILL_GROW(d->offset, 1, "tokenised text");
     d->offset[0] = 0;
     for (int64_t row = 0; row < w->table->rows; row++) {
         ft_status status = build_row(b, row, d);

@@ -73,7 +73,7 @@ struct parameter {
 };
 
 struct kernel {
-    std::string name, demangled;
+    std::string name;
     std::vector<instruction> code;
     std::vector<parameter> parameters;
     size_t parameter_bytes = 0, static_shared = 0, local_bytes = 0;

@@ -536,8 +536,6 @@ std::unique_ptr<kernel> reader::kernel_of_text() {
 
 std::unique_ptr<kernel> module::read(const std::string &name) const {
     std::unique_ptr<kernel> k = reader(*this, name).kernel_of_text();
-    for (const auto &e : entries_)
-        if (e.second == name) k->demangled = e.first;
     for (const instruction &i : k->code)
         k->has_products |= i.text.compare(0, 6, "wgmma.") == 0;
     return k;

@@ -25,25 +25,18 @@ const char *ft_table_where(const ft_table *table, const char *path, int64_t row,
 
 // ---- rows that grow -----------------------------------------------------------------------------------------------
 
-#define GROW(array, capacity)                                                                                          \
-    do {                                                                                                               \
-        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), "the rows of a table");                  \
-        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
-        array = grown_;                                                                                                \
-    } while (0)
-
 ft_status ft_table_room_for_row(ft_table *table, const ft_selection *chosen) {
     if (table->rows < table->capacity) return FT_OK;
     const int64_t before = table->capacity, capacity = before < FEW ? 2 * before + 256 : before + before / 4; // what is not used is planned too
-    GROW(table->text, capacity);
-    GROW(table->text_length, capacity);
-    GROW(table->line, capacity);
+    FT_SPILL_GROW(table->text, capacity, "the rows of a table");
+    FT_SPILL_GROW(table->text_length, capacity, "the rows of a table");
+    FT_SPILL_GROW(table->line, capacity, "the rows of a table");
     if (chosen->pair != FT_NO_COLUMN) {
-        GROW(table->pair, capacity);
-        GROW(table->pair_length, capacity);
+        FT_SPILL_GROW(table->pair, capacity, "the rows of a table");
+        FT_SPILL_GROW(table->pair_length, capacity, "the rows of a table");
     }
-    if (chosen->label_count > 0) GROW(table->label, capacity);
-    if (chosen->id != FT_NO_COLUMN) GROW(table->id, capacity);
+    if (chosen->label_count > 0) FT_SPILL_GROW(table->label, capacity, "the rows of a table");
+    if (chosen->id != FT_NO_COLUMN) FT_SPILL_GROW(table->id, capacity, "the rows of a table");
     table->capacity = capacity;
     return FT_OK;
 }
