@@ -28,16 +28,34 @@ WORDS, LABELS, SHORTEST = 5000, 3, 8
 
 
 def write_model(source, directory):
-    """config.json of the family with dropouts as they are, and a vocabulary of words for a tokenizer both sides have."""
+    """config.json of the family with dropouts as they are, and a tokenizer of words, one token each."""
     with open(source, encoding="utf-8") as f:
         config = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
     os.makedirs(directory)
     with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as f:
         json.dump(config, f)
-    with open(os.path.join(directory, "vocab.txt"), "w", encoding="utf-8") as f:
-        f.writelines(word + "\n" for word in SPECIAL + [f"w{i}" for i in range(WORDS)])
+    words = {word: i for i, word in enumerate(SPECIAL + [f"w{i}" for i in range(WORDS)])}
+    around = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": i, "content": word, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+            for i, word in enumerate(SPECIAL)
+        ],
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": around,
+            "pair": around + [{"Sequence": {"id": "B", "type_id": 1}}, {"SpecialToken": {"id": "[SEP]", "type_id": 1}}],
+            "special_tokens": {word: {"id": word, "ids": [words[word]], "tokens": [word]} for word in ("[CLS]", "[SEP]")},
+        },
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": words},
+    }
+    with open(os.path.join(directory, "tokenizer.json"), "w", encoding="utf-8") as f:
+        json.dump(tokenizer, f)
+    named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
     with open(os.path.join(directory, "tokenizer_config.json"), "w", encoding="utf-8") as f:
-        json.dump({"tokenizer_class": "BertTokenizer"}, f)
+        json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]} | named, f)
 
 
 def write_texts(path, rows, length, mixed, seed):
@@ -62,10 +80,11 @@ def run_case(options, case, model, scratch, log):
         "seed": options.seed,
         "skip": options.skip,
         "set": [],
+        "lora_r": 0,
     }
     sides = {
         "trainer": lambda: run_trainer(SimpleNamespace(**shared), model, log),
-        "ftengine": lambda: run_ftengine(SimpleNamespace(**shared), model, scratch, log),
+        "ftengine": lambda: run_ftengine(SimpleNamespace(**shared), model, scratch, log, []),
     }
     pair = {"order": list(sides) if case["round"] % 2 == 0 else list(reversed(sides))}
     peak = fma_peak(options.fma_peak)
