@@ -2,6 +2,7 @@
 //     search_quality check                          a few random trials of every problem: spaces, values, constraints
 //     search_quality run SETTINGS SEEDS TRIALS [PROBLEM...]   the best feasible value after 50, 200, 1000, ... trials
 //     search_quality train SETTINGS SEEDS TRIALS [PROBLEM...] the same of the problems that settings are chosen on
+//     search_quality serve SETTINGS                 problems of another program (search_unseen.py): lines in, answers out
 // SETTINGS is "default" or a list such as "branch_split=1,quasi_startup=1,group=1,multivariate=0".
 #include "benchmarks/search/search_problems.h"
 #include "hpo/storage/distribution_json.h"
@@ -129,6 +130,16 @@ static ft_status set(ft_sampler_options *options, const char *key, int value) {
         options->candidates = value;
     else if (strcmp(key, "random") == 0)
         options->kind = value != 0 ? FT_SAMPLER_RANDOM : FT_SAMPLER_TPE;
+    else if (strcmp(key, "gp") == 0)
+        options->kind = value != 0 ? FT_SAMPLER_GP : FT_SAMPLER_TPE;
+    else if (strcmp(key, "warp") == 0)
+        options->gp.warp = (ft_gp_warp)value;
+    else if (strcmp(key, "fitted") == 0)
+        options->gp.fitted = value;
+    else if (strcmp(key, "gp_candidates") == 0)
+        options->gp.candidates = value;
+    else if (strcmp(key, "starts") == 0)
+        options->gp.starts = value;
     else
         return ft_fail(FT_INVALID, key, "unknown setting");
     return FT_OK;
@@ -211,6 +222,71 @@ static ft_status check(void) {
     return FT_OK;
 }
 
+// ---- serve ----------------------------------------------------------------------------------------------------------
+// study SEED; then for each trial: trial; float NAME LOW HIGH LOG STEP, int NAME LOW HIGH LOG and choice NAME COUNT, which are answered
+// with a value, a choice with its index; constraint VALUE; complete VALUE or fail.
+
+typedef struct serving {
+    ft_sampler_options options;
+    ft_trials trials;
+    ft_arena arena;
+    asker a;
+} serving;
+
+static ft_status new_study(serving *s, uint64_t seed) {
+    ft_sampler_free(s->a.sampler);
+    ft_trials_free(&s->trials);
+    s->options.seed = seed;
+    s->a = (asker){.trials = &s->trials, .arena = &s->arena};
+    FT_TRY(ft_trials_init(&s->trials, 1, (bool[]){false}));
+    return ft_sampler_new(&s->options, &s->trials, &s->a.sampler);
+}
+
+static ft_status serve_line(serving *s, const char *line) {
+    static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    asker *a = &s->a;
+    char name[64];
+    double low, high, value;
+    int log, count;
+    unsigned long long seed;
+    if (sscanf(line, "study %llu", &seed) == 1) return new_study(s, seed);
+    if (a->sampler == NULL) return ft_fail(FT_INVALID, "serve", "study SEED comes first");
+    if (strcmp(line, "trial\n") == 0) {
+        ft_arena_free(&s->arena);
+        return ft_trials_append(&s->trials, FT_RUNNING, &a->number);
+    }
+    if (strcmp(line, "fail\n") == 0) return ft_trials_finish(&s->trials, a->number, FT_FAIL, NULL, 0);
+    if (sscanf(line, "complete %lf", &value) == 1) return ft_trials_finish(&s->trials, a->number, FT_COMPLETE, &value, 1);
+    if (sscanf(line, "constraint %lf", &value) == 1) {
+        FT_TRY(ft_trials_constraint_name(&s->trials, "0", &count));
+        return ft_trials_set_constraint(&s->trials, a->number, count, value);
+    }
+    if (sscanf(line, "float %63s %lf %lf %d %lf", name, &low, &high, &log, &value) == 5)
+        value = value > 0 ? ask_step(a, name, low, high, value) : ask_float(a, name, low, high, log != 0);
+    else if (sscanf(line, "int %63s %lf %lf %d", name, &low, &high, &log) == 4)
+        value = ask_int(a, name, (int)low, (int)high, log != 0);
+    else if (sscanf(line, "choice %63s %d", name, &count) == 2 && count >= 1 && count <= 8)
+        value = ask_choice(a, name, count, digits);
+    else
+        return ft_fail(FT_INVALID, "serve", "no such question: %.60s", line);
+    printf("%.17g\n", value);
+    return a->status;
+}
+
+static ft_status serve(char *settings) {
+    serving s = {0};
+    char line[256];
+    ft_status status = settings_of(settings, &s.options);
+    while (status == FT_OK && fgets(line, sizeof line, stdin) != NULL) {
+        status = serve_line(&s, line);
+        fflush(stdout);
+    }
+    ft_sampler_free(s.a.sampler);
+    ft_trials_free(&s.trials);
+    ft_arena_free(&s.arena);
+    return status;
+}
+
 int main(int argc, char **argv) {
     ft_status status = FT_INVALID;
     if (argc == 2 && strcmp(argv[1], "check") == 0)
@@ -219,8 +295,10 @@ int main(int argc, char **argv) {
         status = run(problems, problem_count, argc - 2, argv + 2);
     else if (argc >= 5 && strcmp(argv[1], "train") == 0)
         status = run(training_problems, training_problem_count, argc - 2, argv + 2);
+    else if (argc == 3 && strcmp(argv[1], "serve") == 0)
+        status = serve(argv[2]);
     else
-        ft_fail(FT_INVALID, argv[0], "usage: search_quality check | run|train SETTINGS SEEDS TRIALS [PROBLEM...]");
+        ft_fail(FT_INVALID, argv[0], "usage: search_quality check | run|train SETTINGS SEEDS TRIALS [PROBLEM...] | serve SETTINGS");
     if (status != FT_OK) fprintf(stderr, "error: %s (%s)\n", ft_error_message(), ft_error_where());
     return (int)status;
 }

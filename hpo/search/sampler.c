@@ -24,7 +24,8 @@ ft_sampler_options ft_sampler_defaults(void) {
                                 .candidates = 24,
                                 .multivariate = FT_SWITCH_AUTO,
                                 .fine = FT_SWITCH_OFF,
-                                .constant_liar = true};
+                                .constant_liar = true,
+                                .gp = ft_gp_defaults()};
 }
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
@@ -36,9 +37,16 @@ ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, f
         ft_hint("leave out multivariate, or switch group off");
         return status;
     }
+    if (options->kind == FT_SAMPLER_GP && trials->objectives > 1) {
+        ft_status status = ft_fail(FT_INVALID, "study.sampler", "gp knows one objective, and there are %d", trials->objectives);
+        ft_hint("study.sampler = tpe takes several");
+        return status;
+    }
     ft_sampler *s = ft_calloc(1, sizeof *s, "a sampler");
     if (s == NULL) return FT_NO_MEMORY;
     s->options = *options;
+    s->options.gp.seed = options->seed;
+    s->options.gp.pending = options->constant_liar;
     s->trials = trials;
     ft_status status = FT_OK;
     if (options->kind == FT_SAMPLER_GRID) status = ft_grid_init(&s->grid, options->axes, options->axis_count);
@@ -91,8 +99,17 @@ static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace 
     return status;
 }
 
+// A trial that failed has told something, and a start that only waits for others might never end.
+static bool begun(const ft_sampler *s) {
+    int64_t ended = s->trials->finished;
+    if (s->options.kind == FT_SAMPLER_GP)
+        for (int64_t i = 0; i < s->trials->count; i++) ended += s->trials->trial[i].state == FT_FAIL;
+    return ended >= s->options.startup_trials;
+}
+
 static ft_status draw_joint(ft_sampler *s, int64_t number) {
     if (s->options.kind == FT_SAMPLER_GRID) return ft_grid_draw(&s->grid, s->trials, number);
+    if (s->options.kind == FT_SAMPLER_GP) return begun(s) ? ft_gp_draw(s->trials, &s->options.gp, number) : FT_OK;
     if (s->options.kind != FT_SAMPLER_TPE || !multivariate(s) || s->trials->finished < s->options.startup_trials)
         return FT_OK;
     FT_TRY(ft_subspaces_update(&s->subspaces, s->trials));
@@ -188,6 +205,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
     const char *text = s->trials->names.name[name];
     const ft_distribution *d = s->trials->distributions[distribution];
     bool searches = s->options.kind == FT_SAMPLER_TPE;
+    if (s->options.kind == FT_SAMPLER_GP && begun(s)) return ft_gp_draw_alone(s->trials, &s->options.gp, number, name, distribution, value);
     if (searches && s->trials->finished >= s->options.startup_trials) {
         bool drawn = false;
         if (s->options.branch_joint && multivariate(s))
@@ -197,7 +215,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
         return tpe(s, number, &alone, value);
     }
     double uniform;
-    if (s->options.kind == FT_SAMPLER_QUASI_RANDOM || (searches && s->options.quasi_startup)) {
+    if (s->options.kind == FT_SAMPLER_QUASI_RANDOM || s->options.kind == FT_SAMPLER_GP || (searches && s->options.quasi_startup)) {
         uniform = ft_halton(s->options.seed, text, name, number);
     } else {
         ft_random_stream stream = ft_random_stream_of(s->options.seed, number, FT_DRAW_UNIFORM, text);

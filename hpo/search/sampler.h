@@ -1,4 +1,4 @@
-// sampler.h - what value a parameter takes next: one interface over TPE, random, grid and quasi-random search.
+// sampler.h - what value a parameter takes next: one interface over TPE, a Gaussian process, random, grid and quasi-random search.
 //
 // The study asks for each parameter when the trial needs it, so spaces may have conditions. The answer is, in this
 // order: the value the trial already has; the only value of a single distribution; the value drawn jointly for this
@@ -11,6 +11,7 @@
 #ifndef FT_HPO_SAMPLER_H
 #define FT_HPO_SAMPLER_H
 
+#include "hpo/search/gp/gp.h"
 #include "hpo/search/grid.h"
 #include "hpo/search/history/trials.h"
 
@@ -18,7 +19,8 @@ typedef enum ft_sampler_kind {
     FT_SAMPLER_TPE,
     FT_SAMPLER_RANDOM,
     FT_SAMPLER_GRID,
-    FT_SAMPLER_QUASI_RANDOM
+    FT_SAMPLER_QUASI_RANDOM,
+    FT_SAMPLER_GP
 } ft_sampler_kind;
 typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
 
@@ -37,6 +39,9 @@ typedef struct ft_sampler_options {
     bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
                             // the values that the trial has; multivariate only. Off = Optuna: each alone
     bool plain;             // nothing kept from trial to trial: slow, the same answers
+    // GP: startup_trials (ended ones, failed ones among them, and quasi-random always) and constant_liar (running trials
+    // of others count)
+    ft_gp_options gp;
     // GRID only
     const ft_grid_axis *axes;
     int axis_count;

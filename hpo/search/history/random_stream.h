@@ -12,6 +12,7 @@ typedef enum ft_draw {
     FT_DRAW_KERNEL = 1,    // TPE: which kernel a candidate comes from
     FT_DRAW_CANDIDATE = 2, // TPE: a parameter of a candidate
     FT_DRAW_DIGITS = 3,    // quasi-random: permuted digits
+    FT_DRAW_ACQUIRE = 4,   // Gaussian process: where its candidates lie
 } ft_draw;
 
 typedef struct ft_random_stream {

@@ -1,0 +1,17 @@
+// fit.h - scales from the history: theta at the maximum of likelihood times prior (MAP), from fixed starts, so that it
+// is a function of the values alone.
+//
+// Priors: ln length ~ N(sqrt 2 + ln(axes) / 2, sqrt 3) (Hvarfner et al. 2024: long where many axes are), ln variance ~
+// N(0, 1) for values of variance 1, noise^1.1 e^(-30 noise). Of a classifier: ln variance ~ N(ln 10, 1).
+#ifndef FT_HPO_GP_FIT_H
+#define FT_HPO_GP_FIT_H
+
+#include "hpo/search/gp/model.h"
+
+// theta [axes + 2] for values y of mean 0 and variance 1.
+ft_status ft_gp_fit(const ft_gp_points *points, const double *y, ft_arena *arena, double *theta);
+// theta [axes + 2] for labels; its noise means nothing.
+ft_status ft_gp_fit_classifier(const ft_gp_points *points, const bool *good, double offset, ft_arena *arena,
+                               double *theta);
+
+#endif

@@ -1,0 +1,260 @@
+// The sampler "gp" from outside: every suggestion is legal and new, whatever the space; the same history gives the same
+// suggestion; it finds a minimum, learns where trials diverge, keeps limits, and several objectives are refused.
+#include "hpo/search/sampler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// One trial that asks as it goes.
+typedef struct asker {
+    ft_trials trials;
+    ft_sampler *sampler;
+    ft_arena arena;
+    int64_t number;
+} asker;
+
+static void start(asker *a, uint64_t seed, bool maximize) {
+    ft_sampler_options options = ft_sampler_defaults();
+    options.kind = FT_SAMPLER_GP;
+    options.seed = seed;
+    *a = (asker){0};
+    assert_int_equal(ft_trials_init(&a->trials, 1, &maximize), FT_OK);
+    assert_int_equal(ft_sampler_new(&options, &a->trials, &a->sampler), FT_OK);
+}
+
+static void stop(asker *a) {
+    ft_sampler_free(a->sampler);
+    ft_trials_free(&a->trials);
+    ft_arena_free(&a->arena);
+}
+
+static int64_t begin(asker *a) {
+    assert_int_equal(ft_trials_append(&a->trials, FT_RUNNING, &a->number), FT_OK);
+    return a->number;
+}
+
+static double ask(asker *a, const char *name, const ft_distribution *d) {
+    double value;
+    int name_id, distribution_id;
+    assert_int_equal(ft_sampler_suggest(a->sampler, a->number, name, d, &value), FT_OK);
+    assert_true(ft_distribution_contains(d, value));
+    assert_int_equal(ft_trials_name(&a->trials, name, &name_id), FT_OK);
+    assert_int_equal(ft_trials_distribution(&a->trials, d, &distribution_id), FT_OK);
+    assert_int_equal(ft_trials_set_param(&a->trials, a->number, name_id, distribution_id, value), FT_OK);
+    return value;
+}
+
+static double number_of(asker *a, const char *name, double low, double high, bool log, double step) {
+    ft_distribution d;
+    assert_int_equal(ft_distribution_float(name, low, high, log, step, &d), FT_OK);
+    return ask(a, name, &d);
+}
+
+static double whole_of(asker *a, const char *name, int64_t low, int64_t high, bool log) {
+    ft_distribution d;
+    assert_int_equal(ft_distribution_int(name, low, high, log, 1, &d), FT_OK);
+    return ask(a, name, &d);
+}
+
+static int choice_of(asker *a, const char *name, int count) {
+    ft_choice choices[8];
+    ft_distribution d;
+    for (int i = 0; i < count; i++)
+        choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
+    assert_int_equal(ft_distribution_categorical(name, &a->arena, choices, count, &d), FT_OK);
+    return (int)ask(a, name, &d);
+}
+
+static void end(asker *a, int64_t number, ft_trial_state state, double value) {
+    assert_int_equal(ft_trials_finish(&a->trials, number, state, &value, state == FT_COMPLETE), FT_OK);
+}
+
+static double square(double x) { return x * x; }
+
+// ---- spaces ---------------------------------------------------------------------------------------------------------
+
+// Branches below branches, numbers of each kind, a choice that is rare, a range that changes.
+static double odd_space(asker *a) {
+    double value = square(log10(number_of(a, "rate", 1e-6, 1e-1, true, 0)) + 3);
+    switch (choice_of(a, "kind", 5)) {
+    case 0:
+        value += square(number_of(a, "zero.x", -1, 1, false, 0) - 0.3);
+        if (choice_of(a, "zero.deep", 2) == 1) value += whole_of(a, "zero.layers", 1, 12, false) / 12;
+        break;
+    case 1: value += fabs(log2(whole_of(a, "one.units", 8, 1024, true)) - 6); break;
+    case 2: value += 0.1 + number_of(a, "two.drop", 0, 0.5, false, 0.1); break;
+    default: value += 1;
+    }
+    return value + number_of(a, "warmup", 0, a->number % 5 == 4 ? 0.1 : 0.3, false, 0);
+}
+
+static bool same_values(const ft_trial *t, const ft_trial *u) {
+    if (t->param_count != u->param_count) return false;
+    for (int p = 0; p < t->param_count; p++) {
+        const ft_trial_param *other = ft_trial_find_param(u, t->params[p].name);
+        if (other == NULL || other->value != t->params[p].value) return false;
+    }
+    return true;
+}
+
+static void legal_and_new(void **state) {
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        asker a[2];
+        for (int k = 0; k < 2; k++) {
+            int64_t running[3];
+            double value[3];
+            start(&a[k], seed, seed == 1);
+            for (int n = 0; n < 45; n++) { // three at a time, which end out of order; some fail, some are pruned
+                const int slot = n * 2 % 3;
+                if (n >= 3) {
+                    const int64_t number = running[slot];
+                    if (number % 9 == 5)
+                        assert_int_equal(ft_trials_report(&a[k].trials, number, 1, value[slot]), FT_OK);
+                    if (number % 9 == 5)
+                        assert_int_equal(ft_trials_finish(&a[k].trials, number, FT_PRUNED, &value[slot], 1), FT_OK);
+                    else
+                        end(&a[k], number, number % 7 == 3 ? FT_FAIL : FT_COMPLETE,
+                            number % 11 == 8 ? INFINITY : value[slot]);
+                }
+                running[n < 3 ? n : slot] = begin(&a[k]);
+                value[n < 3 ? n : slot] = odd_space(&a[k]);
+            }
+            for (int64_t i = 0; i < a[k].trials.count; i++)
+                for (int64_t j = 0; j < i; j++)
+                    assert_false(same_values(&a[k].trials.trial[i], &a[k].trials.trial[j]));
+        }
+        for (int64_t i = 0; i < a[0].trials.count; i++)
+            assert_true(same_values(&a[0].trials.trial[i], &a[1].trials.trial[i]));
+        stop(&a[0]);
+        stop(&a[1]);
+    }
+}
+
+// 12 points: each once, then again.
+static void small_space(void **state) {
+    asker a;
+    int seen[4][3] = {{0}};
+    start(&a, 3, false);
+    for (int n = 0; n < 16; n++) {
+        begin(&a);
+        const int x = choice_of(&a, "x", 4), y = (int)whole_of(&a, "y", 0, 2, false);
+        seen[x][y]++;
+        end(&a, n, FT_COMPLETE, x == 2 && y == 1 ? 0 : 1);
+    }
+    int distinct = 0;
+    for (int i = 0; i < 12; i++)
+        distinct += seen[i / 3][i % 3] > 0;
+    print_message("%d of 12 points in 16 trials\n", distinct);
+    assert_true(distinct >= 11); // the first ones are drawn before there is a model, and may repeat
+    stop(&a);
+}
+
+static void finds_the_minimum(void **state) {
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        asker a;
+        double best = INFINITY;
+        start(&a, seed, true);
+        for (int n = 0; n < 40; n++) {
+            begin(&a);
+            const double x = number_of(&a, "x", -5, 10, false, 0), y = number_of(&a, "y", 0, 15, false, 0),
+                         pi = 3.14159265358979323846;
+            const double branin =
+                square(y - 5.1 / (4 * pi * pi) * x * x + 5 / pi * x - 6) + 10 * (1 - 1 / (8 * pi)) * cos(x) + 10;
+            best = fmin(best, branin);
+            end(&a, n, FT_COMPLETE, -branin);
+        }
+        print_message("branin: %.5f above its minimum after 40 trials\n", best - 0.397887);
+        assert_true(best - 0.397887 < 0.05); // 10 random points and then chance: about 0.5
+        stop(&a);
+    }
+}
+
+// Half of the range of a learning rate diverges, and the best one lies just before that.
+static int diverged(uint64_t seed) {
+    asker a;
+    int late = 0;
+    start(&a, seed, false);
+    for (int n = 0; n < 60; n++) {
+        begin(&a);
+        const double rate = log10(number_of(&a, "rate", 1e-6, 1e-2, true, 0)),
+                     decay = number_of(&a, "decay", 0, 0.3, false, 0);
+        const double dropout = number_of(&a, "dropout", 0, 0.5, false, 0);
+        const bool diverges = rate > -4;
+        if (n >= 20) late += diverges;
+        end(&a, n, diverges ? FT_FAIL : FT_COMPLETE, square(rate + 4.3) + square(decay - 0.1) + square(dropout - 0.2));
+    }
+    stop(&a);
+    return late;
+}
+
+static void learns_where_trials_diverge(void **state) {
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        const int late = diverged(seed);
+        print_message("%d of the last 40 trials diverged\n", late);
+        assert_true(late <= 5);
+    }
+}
+
+// All fail at first: only where they came to an end is known to be better.
+static void goes_away_from_failures(void **state) {
+    asker a;
+    int ended = 0;
+    start(&a, 1, false);
+    for (int n = 0; n < 40; n++) {
+        begin(&a);
+        const double x = number_of(&a, "x", 0, 1, false, 0), y = number_of(&a, "y", 0, 1, false, 0);
+        const bool ends = x > 0.8 && y > 0.7 && n >= 12;
+        if (n >= 25) ended += ends;
+        end(&a, n, ends ? FT_COMPLETE : FT_FAIL, square(x - 0.93) + square(y - 0.8));
+    }
+    print_message("%d of the last 15 came to an end\n", ended);
+    assert_true(ended >= 6); // by chance one
+    stop(&a);
+}
+
+static void keeps_limits(void **state) {
+    asker a;
+    int kept = 0, id;
+    double best = INFINITY;
+    start(&a, 2, false);
+    assert_int_equal(ft_trials_constraint_name(&a.trials, "0", &id), FT_OK);
+    for (int n = 0; n < 40; n++) {
+        begin(&a);
+        const double x = number_of(&a, "x", 0, 1, false, 0), y = number_of(&a, "y", 0, 1, false, 0);
+        const double limit = 1.5 - x - 2 * y - 0.5 * sin(6.28318530717958648 * (x * x - 2 * y));
+        assert_int_equal(ft_trials_set_constraint(&a.trials, n, id, limit), FT_OK);
+        end(&a, n, FT_COMPLETE, x + y);
+        if (n >= 20) kept += limit <= 0;
+        if (limit <= 0) best = fmin(best, x + y);
+    }
+    print_message("best %.4f, %d of 20 within the limit\n", best, kept);
+    assert_true(best < 0.65 && kept >= 5); // the minimum is 0.5998; by chance about 0.8
+    stop(&a);
+}
+
+static void several_objectives(void **state) {
+    ft_trials trials;
+    ft_sampler *sampler;
+    ft_sampler_options options = ft_sampler_defaults();
+    options.kind = FT_SAMPLER_GP;
+    assert_int_equal(ft_trials_init(&trials, 2, (bool[]){false, true}), FT_OK);
+    assert_int_equal(ft_sampler_new(&options, &trials, &sampler), FT_INVALID);
+    assert_non_null(strstr(ft_error_message(), "one objective"));
+    ft_error_clear();
+    ft_trials_free(&trials);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(legal_and_new),           cmocka_unit_test(small_space),
+        cmocka_unit_test(finds_the_minimum),       cmocka_unit_test(learns_where_trials_diverge),
+        cmocka_unit_test(goes_away_from_failures), cmocka_unit_test(keeps_limits),
+        cmocka_unit_test(several_objectives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
