@@ -30,7 +30,8 @@ ft_sampler_options ft_sampler_defaults(void) {
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
     *out = NULL;
-    if (options->candidates < 1 && options->kind == FT_SAMPLER_TPE)
+    const bool may_be_tpe = options->kind == FT_SAMPLER_TPE || options->kind == FT_SAMPLER_AUTO;
+    if (options->candidates < 1 && may_be_tpe)
         return ft_fail(FT_INVALID, "study.candidates", "must be at least 1, got %d", options->candidates);
     if (options->group && options->multivariate == FT_SWITCH_OFF) {
         ft_status status = ft_fail(FT_INVALID, "study.group", "needs the multivariate sampler, which is off");
@@ -50,7 +51,7 @@ ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, f
     s->trials = trials;
     ft_status status = FT_OK;
     if (options->kind == FT_SAMPLER_GRID) status = ft_grid_init(&s->grid, options->axes, options->axis_count);
-    if (options->kind == FT_SAMPLER_TPE && !options->plain) status = ft_tpe_cache_new(&s->cache);
+    if (may_be_tpe && !options->plain) status = ft_tpe_cache_new(&s->cache);
     if (status != FT_OK) {
         ft_sampler_free(s);
         return status;
@@ -99,18 +100,27 @@ static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace 
     return status;
 }
 
-// A trial that failed has told something, and a start that only waits for others might never end.
-static bool begun(const ft_sampler *s) {
-    int64_t ended = s->trials->finished;
-    if (s->options.kind == FT_SAMPLER_GP)
-        for (int64_t i = 0; i < s->trials->count; i++) ended += s->trials->trial[i].state == FT_FAIL;
-    return ended >= s->options.startup_trials;
+static int64_t ended(const ft_trials *trials) {
+    int64_t count = trials->finished;
+    for (int64_t i = 0; i < trials->count; i++) count += trials->trial[i].state == FT_FAIL;
+    return count;
 }
 
+static ft_sampler_kind kind_of(const ft_sampler *s) {
+    const ft_trials *t = s->trials;
+    if (s->options.kind != FT_SAMPLER_AUTO) return s->options.kind;
+    if (t->objectives > 1 || t->names.count > FT_AUTO_GP_PARAMETERS || t->finished > FT_AUTO_GP_TRIALS) return FT_SAMPLER_TPE;
+    return ended(t) > FT_AUTO_GP_TRIALS ? FT_SAMPLER_TPE : FT_SAMPLER_GP;
+}
+
+// Of a Gaussian process. A trial that failed has told something, and a start that only waits for others might never end.
+static bool begun(const ft_sampler *s) { return ended(s->trials) >= s->options.startup_trials; }
+
 static ft_status draw_joint(ft_sampler *s, int64_t number) {
-    if (s->options.kind == FT_SAMPLER_GRID) return ft_grid_draw(&s->grid, s->trials, number);
-    if (s->options.kind == FT_SAMPLER_GP) return begun(s) ? ft_gp_draw(s->trials, &s->options.gp, number) : FT_OK;
-    if (s->options.kind != FT_SAMPLER_TPE || !multivariate(s) || s->trials->finished < s->options.startup_trials)
+    const ft_sampler_kind kind = kind_of(s);
+    if (kind == FT_SAMPLER_GRID) return ft_grid_draw(&s->grid, s->trials, number);
+    if (kind == FT_SAMPLER_GP) return begun(s) ? ft_gp_draw(s->trials, &s->options.gp, number) : FT_OK;
+    if (kind != FT_SAMPLER_TPE || !multivariate(s) || s->trials->finished < s->options.startup_trials)
         return FT_OK;
     FT_TRY(ft_subspaces_update(&s->subspaces, s->trials));
     int parts = s->options.group ? s->subspaces.groups : 1;
@@ -204,8 +214,9 @@ static ft_status draw_branch(ft_sampler *s, int64_t number, int name, int distri
 static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distribution, double *value) {
     const char *text = s->trials->names.name[name];
     const ft_distribution *d = s->trials->distributions[distribution];
-    bool searches = s->options.kind == FT_SAMPLER_TPE;
-    if (s->options.kind == FT_SAMPLER_GP && begun(s)) return ft_gp_draw_alone(s->trials, &s->options.gp, number, name, distribution, value);
+    const ft_sampler_kind kind = kind_of(s);
+    const bool searches = kind == FT_SAMPLER_TPE;
+    if (kind == FT_SAMPLER_GP && begun(s)) return ft_gp_draw_alone(s->trials, &s->options.gp, number, name, distribution, value);
     if (searches && s->trials->finished >= s->options.startup_trials) {
         bool drawn = false;
         if (s->options.branch_joint && multivariate(s))
@@ -215,7 +226,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
         return tpe(s, number, &alone, value);
     }
     double uniform;
-    if (s->options.kind == FT_SAMPLER_QUASI_RANDOM || s->options.kind == FT_SAMPLER_GP || (searches && s->options.quasi_startup)) {
+    if (kind == FT_SAMPLER_QUASI_RANDOM || kind == FT_SAMPLER_GP || (searches && s->options.quasi_startup)) {
         uniform = ft_halton(s->options.seed, text, name, number);
     } else {
         ft_random_stream stream = ft_random_stream_of(s->options.seed, number, FT_DRAW_UNIFORM, text);

@@ -1,4 +1,5 @@
-// sampler.h - what value a parameter takes next: one interface over TPE, a Gaussian process, random, grid and quasi-random search.
+// sampler.h - what value a parameter takes next: one interface over TPE, a Gaussian process, random, grid and
+// quasi-random search.
 //
 // The study asks for each parameter when the trial needs it, so spaces may have conditions. The answer is, in this
 // order: the value the trial already has; the only value of a single distribution; the value drawn jointly for this
@@ -20,14 +21,15 @@ typedef enum ft_sampler_kind {
     FT_SAMPLER_RANDOM,
     FT_SAMPLER_GRID,
     FT_SAMPLER_QUASI_RANDOM,
-    FT_SAMPLER_GP
+    FT_SAMPLER_GP,
+    FT_SAMPLER_AUTO // GP for few trials of few parameters and one objective, else TPE
 } ft_sampler_kind;
 typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
 
 typedef struct ft_sampler_options {
     ft_sampler_kind kind;
     uint64_t seed;
-    // TPE only
+    // TPE
     int startup_trials; // COMPLETE + PRUNED ones before TPE begins
     bool quasi_startup; // they are quasi-random, not random
     int candidates;
@@ -39,8 +41,8 @@ typedef struct ft_sampler_options {
     bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
                             // the values that the trial has; multivariate only. Off = Optuna: each alone
     bool plain;             // nothing kept from trial to trial: slow, the same answers
-    // GP: startup_trials (ended ones, failed ones among them, and quasi-random always) and constant_liar (running trials
-    // of others count)
+    // GP, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always) and
+    // constant_liar (running trials of others count)
     ft_gp_options gp;
     // GRID only
     const ft_grid_axis *axes;
@@ -48,6 +50,10 @@ typedef struct ft_sampler_options {
 } ft_sampler_options;
 
 ft_sampler_options ft_sampler_defaults(void); // Optuna 5's TPE: 10 start-up trials, 24 candidates, constant liar
+
+// AUTO is GP up to so many ended trials and so many names of parameters. Beyond, a suggestion would take longer than it
+// is better.
+enum { FT_AUTO_GP_TRIALS = 250, FT_AUTO_GP_PARAMETERS = 20 };
 
 typedef struct ft_sampler ft_sampler;
 // The trials must outlive the sampler. It interns names and distributions and sets `relative` of the trial it draws

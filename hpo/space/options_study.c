@@ -13,7 +13,7 @@ typedef struct ft_study_values {
 } ft_study_values;
 
 static const ft_option_choice sampler_choices[] = {
-    {"tpe", 0}, {"gp", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+    {"tpe", 0}, {"auto", 0}, {"gp", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
 static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
@@ -43,7 +43,7 @@ static const ft_option rows[] = {
         .help = "Seed of the search. The same seed gives the same trials, also after a kill and a resume."),
     NAME(study.sampler, FREE, "tpe", sampler_choices, .elsewhere = "search_algorithm search_alg",
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and diverged trials "
-                 "where not to look. grid tries every combination once."),
+                 "where not to look. auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe. grid tries every combination once."),
     INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials", .elsewhere = "n_startup_trials n_initial_points",
         .help = "Complete and pruned trials before TPE begins; until then values are random. gp: trials that ended, failed ones "
                 "too; until then values are quasi-random."),

@@ -14,7 +14,7 @@ typedef struct ft_study_options {
     int64_t trials;             // finished ones; 0: no end
     double timeout;             // seconds; 0: none
     int64_t seed;
-    const char *sampler; // tpe | gp | random | grid | quasi_random
+    const char *sampler; // tpe | auto | gp | random | grid | quasi_random
     int64_t startup_trials, candidates;
     bool quasi_startup, group, constant_liar, branch_split, branch_joint;
     const char *multivariate; // auto | on | off

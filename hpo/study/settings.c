@@ -36,6 +36,7 @@ ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
                    : strcmp(kind, "grid") == 0         ? FT_SAMPLER_GRID
                    : strcmp(kind, "quasi_random") == 0 ? FT_SAMPLER_QUASI_RANDOM
                    : strcmp(kind, "gp") == 0           ? FT_SAMPLER_GP
+                   : strcmp(kind, "auto") == 0         ? FT_SAMPLER_AUTO
                                                        : FT_SAMPLER_TPE;
     if (strcmp(multivariate, "auto") != 0)
         options.multivariate = strcmp(multivariate, "on") == 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;

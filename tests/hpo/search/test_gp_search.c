@@ -237,6 +237,47 @@ static void keeps_limits(void **state) {
     stop(&a);
 }
 
+// auto is the Gaussian process, and TPE where that is not for.
+static void chosen_by_itself(void **state) {
+    static const ft_sampler_kind kinds[] = {FT_SAMPLER_AUTO, FT_SAMPLER_GP, FT_SAMPLER_TPE};
+    for (int many = 0; many < 3; many++) { // parameters; trials; neither
+        const int parameters = many == 0 ? FT_AUTO_GP_PARAMETERS + 1 : 2,
+                  trials = many == 1 ? FT_AUTO_GP_TRIALS + 1 : 15;
+        asker a[3];
+        double next[3] = {0};
+        for (int k = 0; k < 3; k++) {
+            ft_sampler_options options = ft_sampler_defaults();
+            start(&a[k], 4, false);
+            ft_sampler_free(a[k].sampler);
+            options.kind = kinds[k];
+            options.branch_joint = options.branch_split = true;
+            options.gp.candidates = 50;
+            for (int n = 0; n < trials; n++) { // one history for all
+                int64_t number;
+                assert_int_equal(ft_trials_append(&a[k].trials, FT_RUNNING, &number), FT_OK);
+                for (int p = 0; p < parameters; p++) {
+                    char name[16];
+                    int name_id, id;
+                    ft_distribution d;
+                    snprintf(name, sizeof name, "x%d", p);
+                    assert_int_equal(ft_distribution_float(name, 0, 1, false, 0, &d), FT_OK);
+                    assert_int_equal(ft_trials_name(&a[k].trials, name, &name_id), FT_OK);
+                    assert_int_equal(ft_trials_distribution(&a[k].trials, &d, &id), FT_OK);
+                    assert_int_equal(
+                        ft_trials_set_param(&a[k].trials, number, name_id, id, fmod(0.37 * (n + 1) * (p + 1), 1)),
+                        FT_OK);
+                }
+                end(&a[k], number, n % 5 == 4 ? FT_FAIL : FT_COMPLETE, fmod(0.37 * (n + 1), 1));
+            }
+            assert_int_equal(ft_sampler_new(&options, &a[k].trials, &a[k].sampler), FT_OK);
+            begin(&a[k]);
+            next[k] = number_of(&a[k], "x0", 0, 1, false, 0);
+            stop(&a[k]);
+        }
+        assert_true(next[0] == next[many == 2 ? 1 : 2] && next[1] != next[2]);
+    }
+}
+
 static void several_objectives(void **state) {
     ft_trials trials;
     ft_sampler *sampler;
@@ -246,6 +287,9 @@ static void several_objectives(void **state) {
     assert_int_equal(ft_sampler_new(&options, &trials, &sampler), FT_INVALID);
     assert_non_null(strstr(ft_error_message(), "one objective"));
     ft_error_clear();
+    options.kind = FT_SAMPLER_AUTO;
+    assert_int_equal(ft_sampler_new(&options, &trials, &sampler), FT_OK);
+    ft_sampler_free(sampler);
     ft_trials_free(&trials);
 }
 
@@ -254,7 +298,7 @@ int main(void) {
         cmocka_unit_test(legal_and_new),           cmocka_unit_test(small_space),
         cmocka_unit_test(finds_the_minimum),       cmocka_unit_test(learns_where_trials_diverge),
         cmocka_unit_test(goes_away_from_failures), cmocka_unit_test(keeps_limits),
-        cmocka_unit_test(several_objectives),
+        cmocka_unit_test(several_objectives),      cmocka_unit_test(chosen_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
