@@ -10,7 +10,8 @@
 static const char *const cases[] = {"bert_qv", "bert_rslora", "bert_all", "bert_expression", "bert_bias_all", "bert_saved", "bert_layers", "bert_patterns",
                                     "roberta_qv", "roberta_all", "distilbert", "electra_all", "albert_all", "deberta_v1", "deberta_v1_all", "deberta_v3_qv",
                                     "deberta_v3_all", "deberta_v2_unshared", "bert_dora", "bert_dora_all", "roberta_dora", "distilbert_dora",
-                                    "electra_dora", "deberta_v1_dora", "deberta_v3_dora", "deberta_v2_dora", "modernbert_dora"};
+                                    "electra_dora", "deberta_v1_dora", "deberta_v3_dora", "deberta_v2_dora", "modernbert_dora", "modernbert_all", "eurobert_all",
+                                    "mpnet_all", "rembert_all", "xlm_roberta_xl_all"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 static void assert_near(const char *what, const char *of, const float *got, const float *want, int64_t n, double tolerance) {
@@ -339,7 +340,7 @@ static void test_merged_families(void **state) {
     static const char *const families[] = {"bert_gelu", "roberta", "xlm_roberta", "camembert", "distilbert", "electra", "electra_even", "albert", "albert_groups",
                                            "deberta_v1", "deberta_v1_c2p", "deberta_v1_p2c", "deberta_v2_c2p", "deberta_v2_conv", "deberta_v2_p2c",
                                            "deberta_v2_plain", "deberta_v2_unshared", "deberta_v3", "modernbert", "modernbert_cls", "data2vec_text", "ernie",
-                                           "nomic_bert", "gte", "gte_types"};
+                                           "nomic_bert", "gte", "gte_types", "mpnet", "rembert", "xlm_roberta_xl", "eurobert", "eurobert_bos", "eurobert_mean"};
     for (size_t i = 0; i < 2 * sizeof families / sizeof families[0]; i++) {
         const char *name = families[i / 2], *overrides[] = {i % 2 == 0 ? "adapter.type=lora" : "adapter.type=dora", "adapter.r=3", "adapter.alpha=5", "adapter.targets=all-linear",
                                                            "adapter.init=false", NULL};

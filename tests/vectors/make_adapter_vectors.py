@@ -59,6 +59,11 @@ CASES = {
     "deberta_v2_dora": ("deberta_v2_unshared", dict(r=4, lora_alpha=8, use_dora=True, modules_to_save=["pooler"], target_modules="all-linear")),
     "modernbert_dora": ("modernbert", dict(r=4, lora_alpha=8, use_dora=True, target_modules="all-linear")),
     "deberta_v2_unshared": ("deberta_v2_unshared", dict(r=4, lora_alpha=8, modules_to_save=["pooler"], target_modules="all-linear")),
+    "modernbert_all": ("modernbert", dict(r=4, lora_alpha=8, target_modules="all-linear")),
+    "eurobert_all": ("eurobert", dict(r=4, lora_alpha=8, target_modules="all-linear")),
+    "mpnet_all": ("mpnet", dict(r=4, lora_alpha=8, target_modules="all-linear")),
+    "rembert_all": ("rembert", dict(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=["pooler.dense"])),
+    "xlm_roberta_xl_all": ("xlm_roberta_xl", dict(r=4, lora_alpha=8, target_modules="all-linear")),
 }
 QUANTISED = {"bert_dora_nf4": "nf4", "deberta_v3_dora_int8": "int8", "bert_qv_nf4": "nf4"}
 CASES |= {
