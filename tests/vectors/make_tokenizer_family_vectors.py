@@ -3,6 +3,7 @@
 WordPiece, of BPE over characters (Gemma's, which mmBERT has), of the patterns of Llama 3 and Qwen2, and of odd pipelines.
 
     python tests/vectors/make_tokenizer_family_vectors.py
+    python tests/vectors/make_tokenizer_family_vectors.py --lines 100000 --expect FILE      FT_TOKENIZER_EXPECT of the test: nothing else is written
 
 Made with tokenizers 0.23.3, transformers 5.23 and sentencepiece 0.2.3. Writes tests/vectors/tokenizer_families/:
 
@@ -24,6 +25,7 @@ Which reference: rules "transformers" is the class of transformers 5.23. Rules "
 tokenizers library, or for importers what transformers' own converters make of the model files, as 4.x did; the one
 exception are XLM-R, CamemBERT and ALBERT, whose published tokenizer.json split on white space first.
 """
+import argparse
 import base64
 import json
 import os
@@ -495,6 +497,14 @@ def fnv(h, numbers):
 
 
 def main():
+    global LINES
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=LINES, help="hard lines a variant, a multiple of 16")
+    parser.add_argument("--expect", help="write what is expected there, and no variants.json")
+    options = parser.parse_args()
+    LINES = options.lines
+    if LINES % BLOCK != 0 or (LINES != 20000 and options.expect is None):
+        parser.error("--lines takes a multiple of 16, and --expect a file for other than 20,000")
     os.makedirs(OUT, exist_ok=True)
     # Trainers are not the same everywhere: a model that is there stays, and with it what is expected of it. Delete it to train it anew.
     for file, make in (("bpe_vocab.json", make_models), ("mpnet.txt", make_word_pieces), ("gemma.json", make_characters)):
@@ -512,9 +522,11 @@ def main():
             for part in result if result is not None else ([-1],):
                 blocks[-1] = fnv(blocks[-1], [len(part), *part])
         packed += struct.pack("<I", len(blocks)) + struct.pack("<%dI" % len(blocks), *blocks)
-        print(v["name"], len(some) - 1)
-    with open(os.path.join(OUT, "expect.bin"), "wb") as f:
+        print(v["name"], len(some) - 1, flush=True)
+    with open(options.expect or os.path.join(OUT, "expect.bin"), "wb") as f:
         f.write(packed)
+    if options.expect is not None:
+        return
     with open(os.path.join(OUT, "variants.json"), "w", encoding="ascii") as f:
         f.write("[\n" + ",\n".join(json.dumps(v) for v in everything) + "\n]\n")
 
