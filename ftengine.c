@@ -36,14 +36,16 @@ static const ft_command commands[] = {
      "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text] [--output FILE] [--json] [--logits] [--id COLUMN] [--precision P] [--base MODEL]",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL]",
      "labels and probabilities for new texts",
      "  --data FILE     the texts; - reads standard input\n"
      "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
-     "                  and text where the first line is neither JSON nor a header with a column for the text\n"
+     "                  and text where the first line is neither JSON nor a header with a column for the text; conll (a word a\n"
+     "                  line, its tag may stand behind it) for models of words, squad for models of questions\n"
      "  --output FILE   write there, whole or not at all; .jsonl gives JSON lines\n"
      "  --json          JSON lines\n"
      "  --logits        scores before the softmax\n"
+     "  --nbest FILE    of questions the n best answers as well, as run_qa's nbest_predictions.json has them\n"
      "  --id COLUMN     copy this column\n"
      "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
      "  --base MODEL    the model beside adapters; by default the one that an adapter's files name\n\n"

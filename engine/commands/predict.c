@@ -17,7 +17,7 @@
 enum { MOST_ROWS = 1 << 15, ANSWERS = 8 << 20 };
 
 typedef struct request {
-    const char *data, *output;
+    const char *data, *output, *nbest;
     ft_format read;
     ft_prediction_form form;
     const ft_section *const *sections;
@@ -30,7 +30,8 @@ typedef struct job {
     const request *r;
     ft_blocks blocks;
     ft_predictions predictions;
-    ft_atomic_file file;
+    ft_prediction_form form; // the request's, with the file of the n best
+    ft_atomic_file file, nbest;
     double began;
     int model, models; // which one, of how many
     bool header;
@@ -76,9 +77,9 @@ static ft_status show_progress(void *context, int64_t done, int64_t total) {
 static ft_status write_piece(job *j, const ft_table *table) {
     FILE *out = j->file.stream;
     ft_status_line("%s", "");
-    if (!j->header) FT_TRY(ft_predictions_write_header(&j->predictions, table, &j->r->form, out));
+    if (!j->header) FT_TRY(ft_predictions_write_header(&j->predictions, table, &j->form, out));
     j->header = true;
-    FT_TRY(ft_predictions_write(&j->predictions, table, &j->r->form, out));
+    FT_TRY(ft_predictions_write(&j->predictions, table, &j->form, out));
     if (fflush(out) == 0 && !ferror(out)) return FT_OK;
     return ft_fail_errno(FT_FAILED, errno, j->r->output != NULL ? j->r->output : "standard output", "cannot write the predictions");
 }
@@ -162,6 +163,8 @@ static ft_status run_model(job *j, const char *path, ft_table *table) {
         status = ft_fail(FT_INVALID, "--output", "one JSON object of all answers is for question_answering (%s)", path);
         ft_hint("a name that ends with .jsonl has a line an example");
     }
+    if (status == FT_OK && j->r->nbest != NULL && !ft_task_has_spans(c.task))
+        status = ft_fail(FT_INVALID, "--nbest", "the n best answers are of question_answering (%s)", path);
     if (status == FT_OK) status = j->models == 1 ? run_stream(j, &c, path) : run_one(j, &c, path, table);
     ft_error error;
     ft_error_save(&error);
@@ -189,25 +192,45 @@ static ft_status list_models(const ft_words *words, ft_arena *arena, const char 
     return FT_OK;
 }
 
-static ft_status run(const request *r, int count, const char *const *models) {
+static ft_status open_files(job *j) {
+    if (j->r->output != NULL) FT_TRY(ft_atomic_open(&j->file, j->r->output));
+    if (j->r->nbest == NULL) return FT_OK;
+    FT_TRY(ft_atomic_open(&j->nbest, j->r->nbest));
+    j->form.nbest = j->nbest.stream;
+    return FT_OK;
+}
+
+// What was written is there when all of it is.
+static ft_status close_files(job *j, ft_status status) {
+    const bool file = j->r->output != NULL && j->file.stream != stdout, nbest = j->form.nbest != NULL;
+    if (status == FT_OK && nbest) status = ft_atomic_commit(&j->nbest);
+    else if (nbest) ft_atomic_abort(&j->nbest);
+    if (status == FT_OK && file) return ft_atomic_commit(&j->file);
+    if (file) ft_atomic_abort(&j->file);
+    return status;
+}
+
+static ft_status run_models(job *j, int count, const char *const *models) {
     ft_table table = {0};
-    job j = {.r = r, .file = {.stream = stdout}, .models = count, .began = ft_now(), .blocks = {.file = -1}};
-    if (r->output != NULL) FT_TRY(ft_atomic_open(&j.file, r->output));
     ft_status status = FT_OK;
-    j.foresees = count > 1;
-    for (j.model = 1; j.foresees && status == FT_OK && j.model <= count; j.model++) status = run_model(&j, models[j.model - 1], &table);
-    j.foresees = false;
-    for (j.model = 1; status == FT_OK && j.model <= count; j.model++) status = run_model(&j, models[j.model - 1], &table);
-    if (status == FT_OK && count > 1) status = write_piece(&j, &table);
-    if (status == FT_OK) ft_predictions_write_end(&r->form, j.file.stream);
+    j->foresees = count > 1;
+    for (j->model = 1; j->foresees && status == FT_OK && j->model <= count; j->model++) status = run_model(j, models[j->model - 1], &table);
+    j->foresees = false;
+    for (j->model = 1; status == FT_OK && j->model <= count; j->model++) status = run_model(j, models[j->model - 1], &table);
+    if (status == FT_OK && count > 1) status = write_piece(j, &table);
+    if (status == FT_OK) ft_predictions_write_end(&j->form, j->file.stream);
     ft_status_line("%s", "");
+    ft_table_free(&table);
+    return status;
+}
+
+static ft_status run(const request *r, int count, const char *const *models) {
+    job j = {.r = r, .form = r->form, .file = {.stream = stdout}, .models = count, .began = ft_now(), .blocks = {.file = -1}};
+    ft_status status = open_files(&j);
+    if (status == FT_OK) status = run_models(&j, count, models);
     ft_blocks_close(&j.blocks);
     ft_predictions_free(&j.predictions);
-    ft_table_free(&table);
-    if (r->output == NULL) return status;
-    if (status == FT_OK) return ft_atomic_commit(&j.file);
-    ft_atomic_abort(&j.file);
-    return status;
+    return close_files(&j, status);
 }
 
 ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv) {
@@ -218,15 +241,18 @@ ft_status ft_command_predict(const ft_section *const *sections, int argc, char *
     bool json = false;
     const ft_flag flags[] = {{"--data", &r.data, NULL},         {"--format", &format, NULL}, {"--output", &r.output, NULL},
                              {"--logits", NULL, &r.form.logits}, {"--id", &r.form.id, NULL},  {"--json", NULL, &json},
-                             {"--precision", &precision, NULL},  {"--base", &r.base, NULL}};
+                             {"--precision", &precision, NULL},  {"--base", &r.base, NULL},   {"--nbest", &r.nbest, NULL}};
     ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count < 1 || r.data == NULL)) {
         status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");
-        ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text]");
+        ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad]");
     }
     if (status == FT_OK) status = ft_parse_format(format, true, &r.read);
     if (status == FT_OK) status = ft_check_output(r.data, r.output, "predictions");
+    if (status == FT_OK) status = ft_check_output(r.data, r.nbest, "answers");
+    if (status == FT_OK && r.nbest != NULL && r.output != NULL && strcmp(r.nbest, r.output) == 0)
+        status = ft_fail(FT_INVALID, "--nbest", "%s is the file of the predictions already", r.output);
     r.form.format = written_format(r.output, json);
     const char **models = NULL;
     int count = 0;

@@ -266,6 +266,7 @@ static bool in_logits(const ft_predictions *p, const ft_prediction_form *form) {
 }
 
 ft_status ft_predictions_write_header(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, FILE *out) {
+    if (form->nbest != NULL) fputs("{", form->nbest);
     if (form->format == FT_FORMAT_JSONL) return FT_OK;
     ft_cell_writer w = {.out = out, .format = form->format};
     ft_arena arena = {0};
@@ -359,18 +360,28 @@ static ft_status find_answers(const ft_predictions *p, int64_t i, float **rows, 
     return ft_answers_find(&p->questions, i, grown, &rules, found);
 }
 
-// {"id": "text"}, a member after the other.
-static ft_status write_member(ft_predictions *p, const char *id, const ft_span_answer *answer, FILE *out) {
-    const ft_found_answer *said = ft_span_answer_said(answer);
-    json_t *text = said != NULL ? json_stringn(answer->passage + said->begin, (size_t)(said->end - said->begin)) : json_string("");
-    json_t *line = json_pack("{s:o}", id, text);
-    char *member = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL; // {"id":"text"}
+// One of an object's members: "id": value, which is given back.
+static ft_status write_member(const char *id, json_t *value, bool first, FILE *out) {
+    json_t *line = json_pack("{s:o}", id, value);
+    char *member = line != NULL ? ft_json_line(line) : NULL; // {"id":value}
     json_decref(line);
     if (member == NULL) return ft_fail_memory(0, "predictions");
-    fprintf(out, "%s\n%.*s", p->written ? "," : "", (int)strlen(member) - 2, member + 1);
-    p->written = true;
+    fprintf(out, "%s\n%.*s", first ? "" : ",", (int)strlen(member) - 2, member + 1);
     free(member);
     return FT_OK;
+}
+
+static json_t *text_said(const ft_span_answer *answer) {
+    const ft_found_answer *said = ft_span_answer_said(answer);
+    return said != NULL ? json_stringn(answer->passage + said->begin, (size_t)(said->end - said->begin)) : json_string("");
+}
+
+static ft_status write_nbest(const ft_span_answer *answer, const char *id, bool first, FILE *out) {
+    bool failed = false;
+    json_t *list = ft_span_answer_nbest(answer, &failed);
+    if (!failed) return write_member(id, list, first, out);
+    json_decref(list);
+    return ft_fail_memory(0, "predictions");
 }
 
 static ft_status write_answer(ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, const ft_found_answers *found,
@@ -379,7 +390,10 @@ static ft_status write_answer(ft_predictions *p, const ft_table *table, const ft
     snprintf(number, sizeof number, "%lld", (long long)(p->first + i));
     const char *id = table->id != NULL ? table->id[i] : number;
     const ft_span_answer answer = {.found = found, .passage = table->pair[i], .threshold = p->threshold};
-    if (form->format == FT_FORMAT_SQUAD) return write_member(p, id, &answer, out);
+    const bool begins = !p->written;
+    p->written = true;
+    if (form->nbest != NULL) FT_TRY(write_nbest(&answer, id, begins, form->nbest));
+    if (form->format == FT_FORMAT_SQUAD) return write_member(id, text_said(&answer), begins, out);
     if (form->format != FT_FORMAT_JSONL) {
         ft_cell_writer writer = {.out = out, .format = form->format};
         ft_span_answer_write(&answer, id, &writer);
@@ -411,6 +425,7 @@ static ft_status write_answers(ft_predictions *p, const ft_table *table, const f
 
 void ft_predictions_write_end(const ft_prediction_form *form, FILE *out) {
     if (form->format == FT_FORMAT_SQUAD) fputs("\n}\n", out);
+    if (form->nbest != NULL) fputs("\n}\n", form->nbest);
 }
 
 static ft_status write_row(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, FILE *out) {

@@ -11,6 +11,7 @@ typedef struct ft_prediction_form {
     ft_format format; // TSV, CSV or JSONL; of questions SQUAD too: one object {id: text}
     bool logits;      // in place of probabilities
     const char *id;   // the column that is copied; NULL: none
+    FILE *nbest;      // of questions, their n best too: one object {id: [...]} as run_qa's nbest_predictions.json; NULL: not wanted
 } ft_prediction_form;
 
 typedef struct ft_predictions {
@@ -52,7 +53,7 @@ ft_status ft_predictions_write_header(const ft_predictions *predictions, const f
                                       FILE *out);
 // The rows, of means over the models.
 ft_status ft_predictions_write(ft_predictions *predictions, const ft_table *table, const ft_prediction_form *form, FILE *out);
-// Behind the last row.
+// Behind the last row; header and end are those of form->nbest too.
 void ft_predictions_write_end(const ft_prediction_form *form, FILE *out);
 void ft_predictions_free(ft_predictions *predictions);
 

@@ -34,6 +34,10 @@ static int largest(const float *rows, int64_t count, int column, int n, int32_t 
     return held;
 }
 
+static ft_found_answer answer_of(int32_t begin, int32_t end, float first, float last) {
+    return (ft_found_answer){.begin = begin, .end = end, .score = first + last, .first = first, .last = last};
+}
+
 // rows: of one window, tokens from `token` on of the data set.
 static ft_status find_in_window(const ft_question_set *set, int64_t token, const float *rows, int64_t count, const ft_answer_rules *rules,
                                 ft_found_answers *a) {
@@ -43,7 +47,7 @@ static ft_status find_in_window(const ft_question_set *set, int64_t token, const
         for (int k = 0; k < end_count; k++) {
             const int32_t s = starts[i], e = ends[k], begin = set->begin[token + s], end = set->end[token + e];
             if (begin < 0 || set->begin[token + e] < 0 || e < s || e - s + 1 > rules->max_length || end <= begin) continue;
-            FT_TRY(add(a, (ft_found_answer){.begin = begin, .end = end, .score = rows[s * OUTPUTS] + rows[e * OUTPUTS + 1]}));
+            FT_TRY(add(a, answer_of(begin, end, rows[s * OUTPUTS], rows[e * OUTPUTS + 1])));
         }
     return FT_OK;
 }
@@ -103,10 +107,10 @@ ft_status ft_answers_find(const ft_dataset *data, int64_t example, const float *
     }
     for (int64_t s = low; s < data->sequences && data->first_read[s] < last; s++) {
         const float *window = rows + (data->first_read[s] - first) * OUTPUTS, null = window[0] + window[1];
-        if (null < a->null_score) a->null_score = null;
+        if (null < a->null_score) a->null_score = null, a->null_first = window[0], a->null_last = window[1];
         FT_TRY(find_in_window(data->questions, data->first_read[s], window, data->first_read[s + 1] - data->first_read[s], rules, a));
     }
-    const ft_found_answer none = {.begin = -1, .end = -1, .score = a->null_score};
+    const ft_found_answer none = answer_of(-1, -1, a->null_first, a->null_last);
     if (rules->none) FT_TRY(add(a, none));
     while (a->capacity < 2 * a->count + 2) { // the other half is for sorting
         const int count = a->count;

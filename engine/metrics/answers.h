@@ -18,7 +18,8 @@ typedef struct ft_answer_rules {
 
 typedef struct ft_found_answer {
     int32_t begin, end; // bytes of the passage; begin -1: no answer
-    float score;
+    float score;        // first + last
+    float first, last;  // the logits of its first and its last token; of no answer those of [CLS]
     double probability; // among those that were found
 } ft_found_answer;
 
@@ -30,7 +31,7 @@ static inline ft_answer_rules ft_answer_rules_of(const ft_config *config, bool n
 typedef struct ft_found_answers {
     ft_found_answer *found; // [count], the best first; "no answer" among them where there may be none
     int count, capacity;
-    float null_score;
+    float null_score, null_first, null_last;
     ft_squad_text said, truth; // scratch
     int32_t *rows;             // scratch
     int rows_capacity;

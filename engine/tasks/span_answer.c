@@ -25,9 +25,13 @@ const ft_found_answer *ft_span_answer_said(const ft_span_answer *a) {
     return a->threshold != NULL && odds(a) > *a->threshold ? NULL : ft_answers_best(a->found);
 }
 
+static json_t *text_of(const char *passage, const ft_found_answer *f) {
+    return f != NULL && f->begin >= 0 ? json_stringn(passage + f->begin, (size_t)(f->end - f->begin)) : json_string("");
+}
+
 static void put(const char *passage, const ft_found_answer *f, double score, json_t *to, bool *failed) {
     const bool there = f != NULL && f->begin >= 0;
-    ft_json_put(to, "text", there ? json_stringn(passage + f->begin, (size_t)(f->end - f->begin)) : json_string(""), failed);
+    ft_json_put(to, "text", text_of(passage, f), failed);
     ft_json_put(to, "start", there ? json_integer(characters(passage, f->begin)) : json_null(), failed);
     ft_json_put(to, "end", there ? json_integer(characters(passage, f->end)) : json_null(), failed);
     ft_json_put(to, "score", json_real(score), failed);
@@ -49,6 +53,21 @@ void ft_span_answer_put(const ft_span_answer *a, json_t *line, bool *failed) {
         ft_json_append(list, one, failed);
     }
     ft_json_put(line, "answers", list, failed);
+}
+
+json_t *ft_span_answer_nbest(const ft_span_answer *a, bool *failed) {
+    enum { DIGITS = 9 };
+    json_t *list = json_array();
+    for (int i = 0; i < a->found->count; i++) {
+        const ft_found_answer *f = &a->found->found[i];
+        json_t *one = json_object();
+        ft_json_put(one, "text", text_of(a->passage, f), failed);
+        ft_json_put(one, "probability", ft_json_rounded(f->probability, DIGITS), failed);
+        ft_json_put(one, "start_logit", ft_json_rounded((double)f->first, DIGITS), failed);
+        ft_json_put(one, "end_logit", ft_json_rounded((double)f->last, DIGITS), failed);
+        ft_json_append(list, one, failed);
+    }
+    return list;
 }
 
 void ft_span_answer_write(const ft_span_answer *a, const char *id, ft_cell_writer *out) {

@@ -307,13 +307,54 @@ static void glue_quotes(void **state) {
     HOLDS("train.tsv", "index\tsentence\tlabel\n0\t\"it's a\t1\n1\t'' so '' \"\"\t0\n", "\"it's a", "1", "'' so '' \"\"", "0");
 }
 
+// ---- what a file is for ---------------------------------------------------------------------------------------------------
+
+// Wrong: a header or a sentence that ends with O taken for tags, several labels of a text for spans, a line that is cut off for another number of columns.
+static void tasks_of_files(void **state) {
+    static const struct {
+        const char *name, *content;
+        ft_task task;
+    } cases[] = {
+        {"a.txt", "Ada B-PER\nleft O\n\nNew B-LOC\nYork I-LOC\n", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a", "-DOCSTART- -X- -X- O\r\n\r\nEU NNP B-NP S-ORG\r\nrejects VBZ B-VP O\r\nGer", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a.tsv", "New York\tU-LOC\n\t\nnow\tO\n", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a.tsv", "text\tlabel\nblood type\tO\nother\tO\n", FT_TASK_AUTO},
+        {"a.txt", "Ada B-PER\nleft early O\n", FT_TASK_AUTO},
+        {"a.txt", "his blood is of type O\n", FT_TASK_AUTO}, // one line says too little
+        {"a.txt", "Ada NOUN\nleft VERB\n", FT_TASK_AUTO},   // no entities
+        {"a.csv", "Ada,B-PER\nleft,O\n", FT_TASK_AUTO},
+        {"a.bio", "Ada NOUN\n", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a.jsonl", "{\"tokens\": [\"Ada\"], \"ner_tags\": [\"B-PER\"]}\n", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a.jsonl", "{\"text\":\"Ada\",\"label\":[]}\n{\"text\":\"Ada\",\"label\":[[0,3,\"PER\"]]}\n", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a.jsonl", "{\"text\": \"Ada\", \"entities\": [{\"start\": 0, \"end\": 3, \"label\": \"PER\"}]}\n", FT_TASK_TOKEN_CLASSIFICATION},
+        {"a.jsonl", "{\"text\": \"Ada\", \"label\": [\"x\", \"y\"]}\n", FT_TASK_AUTO},
+        {"a.jsonl", "{\"tokens\": [\"Ada\"], \"label\": \"x\"}\n", FT_TASK_AUTO},
+        {"a.jsonl", "{\"text\": \"\\\"tokens\\\": [\\\"tags\\\": [\", \"label\": \"x\"}\n", FT_TASK_AUTO},
+        {"a.json", "{\"data\": [{\"paragraphs\": []}]}", FT_TASK_QUESTION_ANSWERING},
+        {"a.jsonl", "{\"question\": \"q\", \"context\": \"c\", \"answers\": {}}\n", FT_TASK_QUESTION_ANSWERING},
+    };
+    char dir[] = "/tmp/ft-formats-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, cases[i].name);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(cases[i].content, file);
+        assert_int_equal(fclose(file), 0);
+        if (ft_file_task(path, FT_FORMAT_AUTO) != cases[i].task) fail_msg("case %zu: %s", i, cases[i].content);
+    }
+    assert_int_equal(ft_file_task(path, FT_FORMAT_CONLL), FT_TASK_TOKEN_CLASSIFICATION); // whatever stands there
+    assert_int_equal(ft_file_task("/nowhere.txt", FT_FORMAT_AUTO), FT_TASK_AUTO);
+    assert_int_equal(ft_remove_tree(dir), FT_OK);
+}
+
 int main(void) {
     ft_log_set_level(FT_LOG_QUIET);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv),          cmocka_unit_test(csv_mistakes),    cmocka_unit_test(json_lines),
         cmocka_unit_test(json_mistakes), cmocka_unit_test(several_columns), cmocka_unit_test(formats),
         cmocka_unit_test(plain_text),   cmocka_unit_test(packed),          cmocka_unit_test(encodings),
-        cmocka_unit_test(glue_quotes),
+        cmocka_unit_test(glue_quotes),  cmocka_unit_test(tasks_of_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,21 @@ expect 0 "$FTENGINE" predict run --data dev2.json eval.n_best_size=2 eval.max_an
 [ "$(head -1 out | python3 -S -c 'import json; print(len(json.loads(input())["answers"]) <= 3)')" = True ] || fail "n_best_size: $(head -1 out)"
 expect 0 "$FTENGINE" predict run --data dev2.json && [ "$(head -1 out)" = "$(printf 'id\tstart\tend\tscore\ttext')" ] || fail "predict prints $(head -1 out)"
 expect 2 "$FTENGINE" predict run --data dev2.json --logits && one_error "which have no logits"
+# The n best as run_qa writes them, whatever the predictions' form, of one model and of several.
+expect 0 "$FTENGINE" predict run --data dev2.json --output with.json --nbest nbest.json && cmp with.json dev2.json.object
+expect 0 "$FTENGINE" predict run run --data dev2.json --json --nbest two.json && cmp two.json nbest.json || fail "the n best of two equal models are others"
+python3 -S -c 'import json, math
+said, nbest = {s["id"]: s for s in map(json.loads, open("dev2.json.lines", encoding="utf-8"))}, json.load(open("nbest.json", encoding="utf-8"))
+assert list(said) == list(nbest)
+for id, answers in nbest.items():
+    assert [a["text"] for a in answers] == [a["text"] for a in said[id]["answers"]]
+    assert all(abs(a["probability"] - b["score"]) < 1e-8 for a, b in zip(answers, said[id]["answers"]))
+    scores = [a["start_logit"] + a["end_logit"] for a in answers]
+    assert all(x > y - 1e-6 for x, y in zip(scores, scores[1:]))
+    for a, score in zip(answers, scores):
+        assert abs(a["probability"] - math.exp(score) / sum(map(math.exp, scores))) < 1e-6, (a, scores)' || fail "n best: $(head -c 600 nbest.json)"
+expect 2 "$FTENGINE" predict run --data dev2.json --output x.json --nbest x.json && one_error "--nbest"
+expect 2 "$FTENGINE" predict run --data dev2.json --nbest dev2.json && one_error "dev2.json holds the texts"
 
 # Version 1.1: there always is an answer.
 train data.train=train1.json data.validation=dev1.jsonl output.dir=one eval.metric=exact_match
@@ -118,6 +133,31 @@ for k, path in enumerate(sorted(glob.glob("folds/fold-*/predictions.jsonl"))):
         assert of.setdefault(rows[line["id"]]["context"], k) == k
 assert len(set(of.values())) == 3' || fail "a context is on both sides of a fold"
 expect 0 "$FTENGINE" predict folds --data dev1.json --output folds.json
+# Joined: of folds every question as its run has it; of seeds the means of what is at one place.
+train data.train=train2.jsonl data.folds=2 train.seeds=1,2,3 output.dir=both train.max_steps=3 eval.n_best_size=3
+python3 -S - <<'E2' || fail "joined answers"
+import json
+def lines(path): return [json.loads(line) for line in open(path, encoding="utf-8")]
+whole, runs = lines("folds/predictions.jsonl"), [lines(f"folds/fold-{f}/predictions.jsonl") for f in (1, 2, 3)]
+assert [w["id"] for w in whole] == list(range(len(open("train1.jsonl").readlines())))
+assert whole == sorted(sum(runs, []), key=lambda line: line["id"])
+whole, differ = lines("both/predictions.jsonl"), 0
+runs = [lines(f"both/fold-{f}-seed-{s}/predictions.jsonl") for f in (1, 2) for s in (1, 2, 3)]
+assert [w["id"] for w in whole] == list(range(len(open("train2.jsonl").readlines())))
+for w in whole:
+    own = [line for run in runs for line in run if line["id"] == w["id"]]
+    assert len(own) == 3 and all(o["labels"] == w["labels"] for o in own)
+    sums = {}
+    for a in sum((o["answers"] for o in own), []):
+        sums[a["start"], a["end"], a["text"]] = sums.get((a["start"], a["end"], a["text"]), 0) + a["score"] / 3
+    ranked = sorted(sums.values(), reverse=True)[:max(len(o["answers"]) for o in own)]
+    assert len(ranked) == len(w["answers"]) and all(abs(a["score"] - r) < 1e-8 for a, r in zip(w["answers"], ranked)), w
+    assert all(abs(sums[a["start"], a["end"], a["text"]] - a["score"]) < 1e-8 for a in w["answers"])
+    assert {k: w[k] for k in ("text", "start", "end", "score")} == w["answers"][0]
+    assert abs(w["null_odds"] - sum(o["null_odds"] for o in own) / 3) < 1e-9
+    differ += any(o["text"] != w["text"] for o in own)
+assert differ > 0
+E2
 train data.train=train1.json data.validation=dev1.json output.dir=lora adapter.type=lora
 [ "$(json lora/adapter/adapter_config.json 'd["task_type"], d["modules_to_save"]')" = "('QUESTION_ANS', ['qa_outputs'])" ] || fail "adapter_config.json: $(cat lora/adapter/adapter_config.json)"
 expect 0 "$FTENGINE" eval lora --data dev1.json --json

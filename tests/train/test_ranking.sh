@@ -104,6 +104,26 @@ E2
     done
 done
 
+# Joined: every document once, queries numbered as they come in the file, ranks by the mean scores of the seeds.
+expect 0 "$FTENGINE" train $here/follow.ini $task data.validation= data.test=dev.tsv data.train=train.tsv data.group=qid data.folds=3 train.seeds=1,2 train.max_steps=3 train.batch_size=4 eval.strategy=epoch output.dir=both
+python3 -S - <<'E2' || fail "joined rankings"
+import json
+whole = [json.loads(line) for line in open("both/predictions.jsonl")]
+runs = [[json.loads(line) for line in open(f"both/fold-{f}-seed-{s}/predictions.jsonl")] for f in (1, 2, 3) for s in (1, 2)]
+for split, file, judges in (("validation", "train.tsv", 2), ("test", "dev.tsv", 6)):
+    names = [line.split("\t")[0] for line in open(file).read().splitlines()[1:]]
+    order, lines, queries = list(dict.fromkeys(names)), [w for w in whole if w["split"] == split], {}
+    assert [w["id"] for w in lines] == list(range(len(names)))
+    for w in lines:
+        own = [line for run in runs for line in run if line["split"] == split and line["id"] == w["id"]]
+        mean = sum(o["values"]["relevance"] for o in own) / judges
+        assert len(own) == judges and abs(w["values"]["relevance"] - mean) < 1e-8 and w["targets"] == own[0]["targets"], (w, own)
+        assert order[w["query"]] == names[w["id"]], w
+        queries.setdefault(w["query"], []).append((mean, w["rank"]))
+    for documents in queries.values():
+        assert [rank for _, rank in sorted(documents, reverse=True)] == list(range(1, len(documents) + 1)), documents
+E2
+
 # Early stopping; on with a run that was stopped; adapters, heads on features; a study.
 train data.train=train.tsv train.max_steps=40 eval.steps=1 train.patience=2 train.learning_rate=1e-12 output.dir=early
 [ "$(json early/run.json 'd["steps"] < 40')" = True ] || fail "no early stopping"

@@ -39,6 +39,14 @@ train data.train=train.jsonl data.validation=dev.jsonl output.dir=words
 same run words "words and tags in JSON lines give another model"
 train data.train=train_spans.jsonl data.validation=dev_spans.jsonl output.dir=spans
 same run spans "texts and spans give another model"
+# train.task is seen from the file, in each of its forms.
+cp train.conll train.txt && cut -d ' ' -f 1,3 train.conll | tr ' ' '\t' >train.tsv
+for form in conll jsonl txt tsv; do
+    train train.task=auto data.train=train.$form data.validation=dev.conll output.dir=auto-$form
+    same run auto-$form "train.task = auto, $form: another model"
+done
+train train.task=auto data.train=train_spans.jsonl data.validation=dev.conll output.dir=auto-spans
+same run auto-spans "train.task = auto, spans: another model"
 train data.train=train.conll data.validation=dev.conll output.dir=cut train.micro_batch=1 train.gradient_checkpointing=on device.threads=1
 same run cut "micro-batches of one text give another model"
 train data.train=train.conll data.validation=dev.conll output.dir=all data.label_all_tokens=true
@@ -103,6 +111,13 @@ for d in map(json.loads, open("dev.jsonl.out", encoding="utf-8")):
         assert d["text"][e["start"]:e["end"]] == e["text"] and 0 < e["score"] <= 1 and e["label"] in ("PER", "LOC"), e
 assert seen > 0' || fail "entities are not where they say: $(head -3 dev.jsonl.out)"
 expect 0 "$FTENGINE" predict run words --data dev.jsonl --json && cmp out dev.jsonl.out || fail "the mean of two equal models is another"
+# CoNLL's columns by another name, packed and from a pipe; one column of words.
+cut -d ' ' -f 1,3 dev.conll >dev.txt && cut -d ' ' -f 1 dev.conll >words.txt && gzip -k dev.txt
+for data in dev.conll dev.txt dev.txt.gz; do
+    expect 0 "$FTENGINE" predict run --data "$data" --json && cmp out dev.jsonl.out || fail "$data is predicted otherwise"
+done
+expect 0 "$FTENGINE" predict run --data words.txt --format conll --json && cmp out dev.jsonl.out || fail "words alone are predicted otherwise"
+"$FTENGINE" predict run --data - --json <dev.txt >out 2>err && cmp out dev.jsonl.out || fail "a pipe of tags is predicted otherwise: $(cat err)"
 printf 'Ada left S\303\243o Paulo.\n' >text.txt
 expect 0 "$FTENGINE" predict run --data text.txt && [ "$(head -1 out)" = "$(printf 'id\tlabel\tstart\tend\tscore\ttext')" ] || fail "predict prints $(head -1 out)"
 
@@ -116,6 +131,24 @@ expect 0 "$FTENGINE" eval run --data long.jsonl --json data.max_length=16 data.t
 
 # Folds and seeds; a stopped run goes on; an adapter.
 train data.train=train.conll data.folds=2 output.dir=folds train.max_steps=2
+train data.train=train.conll data.folds=2 train.seeds=1,2,3 output.dir=both train.max_steps=3
+python3 -S - <<'E2' || fail "joined tags"
+import json
+def lines(path): return [json.loads(line) for line in open(path)]
+assert lines("folds/predictions.jsonl") == sorted(lines("folds/fold-1/predictions.jsonl") + lines("folds/fold-2/predictions.jsonl"), key=lambda line: line["id"])
+runs, whole, differ = [lines(f"both/fold-{f}-seed-{s}/predictions.jsonl") for f in (1, 2) for s in (1, 2, 3)], lines("both/predictions.jsonl"), 0
+assert [w["id"] for w in whole] == list(range(60))
+for w in whole:
+    own = [line for run in runs for line in run if line["id"] == w["id"]]
+    assert len(own) == 3 and all(o["labels"] == w["labels"] for o in own)
+    for k, (tag, score) in enumerate(zip(w["predicted"], w["scores"], strict=True)):
+        sums = {}
+        for o in own: sums[o["predicted"][k]] = sums.get(o["predicted"][k], 0) + o["scores"][k] / 3
+        assert abs(sums[tag] - max(sums.values())) < 1e-8 and abs(score - sums[tag]) < 1e-8, (w, own)
+        differ += len(sums) > 1
+assert differ > 0
+E2
+expect 2 "$FTENGINE" predict run --data dev.conll --nbest x.json && one_error "of question_answering"
 train data.train=train.conll data.validation=dev.conll output.dir=lora adapter.type=lora
 [ "$(json lora/adapter/adapter_config.json 'd["task_type"]')" = TOKEN_CLS ] || fail "adapter_config.json: $(cat lora/adapter/adapter_config.json)"
 expect 0 "$FTENGINE" eval lora --data dev.conll --json

@@ -14,9 +14,12 @@ ft_format ft_format_of_name(const char *path);
 ft_format ft_format_of_content(const char *data, size_t length);
 // Is it one JSON object with SQuAD's "paragraphs", and not JSON lines?
 bool ft_content_is_squad(const char *data, size_t length);
-// Is a file that is not packed one of questions by its beginning: that, or JSON lines with "question", "context" and "answers"? false: no, or
-// nothing can be read.
-bool ft_file_has_questions(const char *path);
+// Is it CoNLL's columns with tags of entities: at least two lines, all of as many columns, of which the last one is "O" or a tag as "B-PER"?
+bool ft_content_is_tagged(const char *data, size_t length);
+// What a file is for, where `format`, its name or, of a file that is not packed, its beginning says so: question_answering of SQuAD's JSON and of JSON
+// lines with "question", "context" and "answers"; token_classification of CoNLL's columns, and of JSON lines with words and a list of tags, or with
+// spans. FT_TASK_AUTO: nothing does, or nothing can be read.
+ft_task ft_file_task(const char *path, ft_format format);
 // What separates the columns of a CSV file: the one of , ; tab | that its first line has most often outside quotes.
 char ft_csv_delimiter(const char *data, size_t length);
 

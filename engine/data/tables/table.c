@@ -237,7 +237,7 @@ static ft_status format_or_plain(const ft_table_request *request, const char *fi
 // Of words with tags there are no other columns than CoNLL's, whatever a file is called.
 static ft_format words_format(const ft_table_request *request, ft_format named, const char *data, size_t length) {
     if (ft_format_of_content(data, length) == FT_FORMAT_JSONL && data[0] != '[') return FT_FORMAT_JSONL;
-    return request->plain && named == FT_FORMAT_AUTO ? FT_FORMAT_TEXT : FT_FORMAT_CONLL;
+    return request->plain && named == FT_FORMAT_AUTO && !ft_content_is_tagged(data, length) ? FT_FORMAT_TEXT : FT_FORMAT_CONLL;
 }
 
 ft_status ft_table_format(const ft_table_request *request, const char *name, const char *data, size_t length, ft_format *format) {

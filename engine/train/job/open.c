@@ -35,8 +35,8 @@ static bool has_queries(const ft_config *c) { return ft_task_spec_of(c->train.ta
 // What data files are read for: train.task, or, where that is auto, what the training file is seen to be for by its beginning.
 static const ft_task_spec *wanted_task(const ft_job *job) {
     const ft_config *c = job->config;
-    const bool questions = c->train.task == FT_TASK_AUTO && !job->without_data && ft_file_has_questions(c->data.train);
-    return ft_task_spec_of(questions ? FT_TASK_QUESTION_ANSWERING : c->train.task);
+    const bool looks = c->train.task == FT_TASK_AUTO && !job->without_data && c->data.train[0] != '\0';
+    return ft_task_spec_of(looks ? ft_file_task(c->data.train, c->data.format) : c->train.task);
 }
 
 static ft_status check_folds(const ft_config *c) {

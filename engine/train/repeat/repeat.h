@@ -7,7 +7,8 @@
 //     metrics.jsonl     a line when a run has ended: `step` is how many have, evaluations are the means so far
 //     predictions.jsonl every example once, with the mean probabilities (or values) of the runs that judged it; id: the row
 //                       of the file, from 0. Of folds these are out of fold: from models that were not trained on it.
-//                       Decided by the largest mean, several labels by 0.5: thresholds that were tuned are of one model
+//                       Decided by the largest mean, several labels by 0.5: thresholds that were tuned are of one model. Words and
+//                       answers: join.h. Documents have places by their means, queries numbers of their own
 // Whoever reads run directories (studies, compare, report) need not know.
 #ifndef FT_REPEAT_H
 #define FT_REPEAT_H
