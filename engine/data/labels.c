@@ -158,10 +158,23 @@ done:
 
 // ---- ids of a table's labels --------------------------------------------------------------------------------------
 
-typedef struct entry {
-    const char *name; // first: compare_names reads it
+typedef struct ft_label_entry {
+    const char *name;
+    size_t length;
     int32_t id;
 } entry;
+
+static int compare_entries(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    const int order = memcmp(x->name, y->name, x->length < y->length ? x->length : y->length);
+    return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
+}
+
+// Where a name stands twice, the first has it.
+static int compare_twins(const void *a, const void *b) {
+    const int order = compare_entries(a, b);
+    return order != 0 ? order : ((const entry *)a)->id - ((const entry *)b)->id;
+}
 
 // Names as transformers writes them when a model has none.
 static bool placeholders(const ft_labels *labels) {
@@ -173,16 +186,35 @@ static bool placeholders(const ft_labels *labels) {
     return true;
 }
 
-// As it stands, else a whole number without its ".0".
-static const entry *find_label(const entry *index, int count, const char *label) {
-    char shorter[32];
-    entry key = {label, 0};
-    const entry *found = bsearch(&key, index, (size_t)count, sizeof *index, compare_names);
-    size_t length = found == NULL ? whole_number(label) : 0;
-    if (length == 0 || length >= sizeof shorter || label[length] == '\0') return found;
-    snprintf(shorter, sizeof shorter, "%.*s", (int)length, label);
-    key.name = shorter;
-    return bsearch(&key, index, (size_t)count, sizeof *index, compare_names);
+ft_status ft_label_index_make(const ft_labels *labels, ft_label_index *index) {
+    *index = (ft_label_index){.labels = labels, .numbers = placeholders(labels)};
+    index->entry = ft_calloc((size_t)labels->count, sizeof *index->entry, "labels");
+    if (index->entry == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < labels->count; i++) index->entry[i] = (entry){labels->names[i], strlen(labels->names[i]), i};
+    qsort(index->entry, (size_t)labels->count, sizeof *index->entry, compare_twins);
+    for (int i = 0; i < labels->count; i++)
+        if (i == 0 || compare_entries(&index->entry[index->count - 1], &index->entry[i]) != 0) index->entry[index->count++] = index->entry[i];
+    return FT_OK;
+}
+
+static const entry *find_entry(const ft_label_index *index, const char *label, size_t length) {
+    const entry key = {label, length, 0};
+    return bsearch(&key, index->entry, (size_t)index->count, sizeof *index->entry, compare_entries);
+}
+
+// As it stands, else a whole number without its ".0", else a number that is an id.
+int ft_label_index_find(const ft_label_index *index, const char *label) {
+    const size_t length = strlen(label), whole = whole_number(label);
+    const entry *found = find_entry(index, label, length);
+    if (found == NULL && whole > 0 && whole < length) found = find_entry(index, label, whole);
+    if (found != NULL) return found->id;
+    const int32_t number = index->numbers ? class_number(label) : NOT_A_NUMBER;
+    return number != NOT_A_NUMBER && number < index->labels->count ? number : -1;
+}
+
+void ft_label_index_free(ft_label_index *index) {
+    free(index->entry);
+    *index = (ft_label_index){0};
 }
 
 static ft_status fail_unknown(const ft_labels *labels, const ft_table *table, const char *label, const char *path, int64_t row) {
@@ -199,35 +231,14 @@ static ft_status fail_unknown(const ft_labels *labels, const ft_table *table, co
     return status;
 }
 
-int ft_labels_find(const ft_labels *labels, const char *label) {
-    size_t length = whole_number(label);
-    for (int i = 0; i < labels->count; i++)
-        if (strcmp(labels->names[i], label) == 0) return i;
-    for (int i = 0; i < labels->count && length > 0; i++)
-        if (strlen(labels->names[i]) == length && memcmp(labels->names[i], label, length) == 0) return i;
-    int32_t number = placeholders(labels) ? class_number(label) : NOT_A_NUMBER;
-    return number != NOT_A_NUMBER && number < labels->count ? number : -1;
-}
-
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id) {
-    entry *index = ft_calloc((size_t)labels->count, sizeof *index, "labels");
-    if (index == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < labels->count; i++)
-        index[i] = (entry){labels->names[i], i};
-    qsort(index, (size_t)labels->count, sizeof *index, compare_names);
-    bool numbers = placeholders(labels);
+    ft_label_index index;
+    FT_TRY(ft_label_index_make(labels, &index));
     ft_status status = FT_OK;
     for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
-        const entry key = {table->label[row], 0};
-        const entry *found = find_label(index, labels->count, key.name);
-        int32_t number = found == NULL && numbers ? class_number(key.name) : NOT_A_NUMBER;
-        if (found != NULL)
-            id[row] = found->id;
-        else if (number != NOT_A_NUMBER && number < labels->count)
-            id[row] = number;
-        else
-            status = fail_unknown(labels, table, key.name, path, row);
+        id[row] = ft_label_index_find(&index, table->label[row]);
+        if (id[row] < 0) status = fail_unknown(labels, table, table->label[row], path, row);
     }
-    free(index);
+    ft_label_index_free(&index);
     return status;
 }

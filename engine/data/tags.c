@@ -143,10 +143,10 @@ ft_status ft_tags_labels(const ft_table *table, const ft_table *other, const cha
 
 // ---- the tags of a row ----------------------------------------------------------------------------------------------
 
-static int find_tag(const ft_labels *labels, const char *prefix, member m) {
+static int find_tag(const ft_tag_source *source, const char *prefix, member m) {
     char name[MOST_BYTES + 1];
     const int length = snprintf(name, sizeof name, "%s%.*s", prefix, (int)m.length, m.text);
-    return length < (int)sizeof name ? ft_labels_find(labels, name) : -1;
+    return length < (int)sizeof name ? ft_label_index_find(&source->index, name) : -1;
 }
 
 static ft_status unknown(const ft_labels *labels, const char *prefix, member m, const char *where) {
@@ -159,15 +159,15 @@ static ft_status unknown(const ft_labels *labels, const char *prefix, member m, 
     return FT_INVALID;
 }
 
-static ft_status tags_of_list(const ft_labels *labels, const char *cell, const ft_word_list *words, const char *where, int32_t *tag) {
+static ft_status tags_of_list(const ft_tag_source *source, const char *cell, const ft_word_list *words, const char *where, int32_t *tag) {
     size_t count = 0;
     member m, before = {"", 0};
     int32_t known = -1;
     for (const char *at = cell; next_member(&at, &m); before = m, count++) {
         if (count >= words->count) continue;
         if (before.length != m.length || memcmp(before.text, m.text, m.length) != 0) {
-            known = is_none(m) ? -1 : find_tag(labels, "", m);
-            if (known < 0 && !is_none(m)) return unknown(labels, "", m, where);
+            known = is_none(m) ? -1 : find_tag(source, "", m);
+            if (known < 0 && !is_none(m)) return unknown(source->labels, "", m, where);
         }
         tag[count] = known;
     }
@@ -175,10 +175,10 @@ static ft_status tags_of_list(const ft_labels *labels, const char *cell, const f
     return ft_fail(FT_INVALID, where, "%zu word%s and %zu tag%s", words->count, words->count == 1 ? "" : "s", count, count == 1 ? "" : "s");
 }
 
-static ft_status tag_span(const ft_labels *labels, const span *s, const ft_word_list *words, const char *where, int32_t *tag) {
-    const int begin = find_tag(labels, "B-", s->label), inside = find_tag(labels, "I-", s->label);
+static ft_status tag_span(const ft_tag_source *source, const span *s, const ft_word_list *words, const char *where, int32_t *tag) {
+    const int begin = find_tag(source, "B-", s->label), inside = find_tag(source, "I-", s->label);
     const int length = (int)(s->label.length < 60 ? s->label.length : 60);
-    if (begin < 0) return unknown(labels, "B-", s->label, where);
+    if (begin < 0) return unknown(source->labels, "B-", s->label, where);
     bool any = false;
     for (size_t i = 0; i < words->count; i++) {
         if (words->word[i].first >= s->end || words->word[i].last <= s->start) continue;
@@ -213,7 +213,6 @@ static bool cuts_a_word(const span *s, const ft_word_list *words) {
 }
 
 static ft_status tags_of_spans(ft_tag_source *source, int64_t row, const ft_word_list *words, const char *where, int32_t *tag) {
-    const ft_labels *labels = source->labels;
     const char *cell = source->table->label[row];
     const int64_t end = *cell != '\0' ? characters(source->table, row) : 0;
     member m;
@@ -224,19 +223,22 @@ static ft_status tags_of_spans(ft_tag_source *source, int64_t row, const ft_word
         if (s.start < 0 || s.end <= s.start || s.end > end)
             return ft_fail(FT_INVALID, where, "the span %lld to %lld is none of this text, which has %lld characters", (long long)s.start,
                            (long long)s.end, (long long)end);
-        FT_TRY(tag_span(labels, &s, words, where, tag));
+        FT_TRY(tag_span(source, &s, words, where, tag));
         source->spans_read++;
         source->spans_cutting += cuts_a_word(&s, words);
     }
-    const int outside = find_tag(labels, "", (member){"O", 1});
+    const int outside = find_tag(source, "", (member){"O", 1});
     for (size_t i = 0; i < words->count; i++)
         if (tag[i] < 0) tag[i] = outside;
     return FT_OK;
 }
 
-ft_tag_source ft_tags_open(const ft_labels *labels, const ft_table *table, const char *path) {
-    return (ft_tag_source){.labels = labels, .table = table, .path = path, .empty_is_spans = table->label != NULL && has_spans(table)};
+ft_status ft_tags_open(const ft_labels *labels, const ft_table *table, const char *path, ft_tag_source *source) {
+    *source = (ft_tag_source){.labels = labels, .table = table, .path = path, .empty_is_spans = table->label != NULL && has_spans(table)};
+    return ft_label_index_make(labels, &source->index);
 }
+
+void ft_tags_close(ft_tag_source *source) { ft_label_index_free(&source->index); }
 
 ft_status ft_tags_of_row(ft_tag_source *source, int64_t row, const ft_word_list *words, int32_t *tag) {
     const ft_table *table = source->table;
@@ -250,5 +252,5 @@ ft_status ft_tags_of_row(ft_tag_source *source, int64_t row, const ft_word_list 
         return FT_INVALID;
     }
     if (is_spans(cell) || (*cell == '\0' && (!list || source->empty_is_spans))) return tags_of_spans(source, row, words, where, tag);
-    return tags_of_list(source->labels, cell, words, where, tag);
+    return tags_of_list(source, cell, words, where, tag);
 }

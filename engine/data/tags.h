@@ -18,12 +18,15 @@ ft_status ft_tags_labels(const ft_table *table, const ft_table *other, const cha
 // A table whose rows are given their tags. The counts grow with every row.
 typedef struct ft_tag_source {
     const ft_labels *labels;
+    ft_label_index index;
     const ft_table *table;
     const char *path;                  // of the file, for messages
     bool empty_is_spans;
     int64_t spans_read, spans_cutting; // those that were assigned, and those of them that begin or end inside a word
 } ft_tag_source;
-ft_tag_source ft_tags_open(const ft_labels *labels, const ft_table *table, const char *path); // of what outlives it; nothing to close
+// Of what outlives it. FT_NO_MEMORY; to be closed then too.
+ft_status ft_tags_open(const ft_labels *labels, const ft_table *table, const char *path, ft_tag_source *source);
+void ft_tags_close(ft_tag_source *source); // {0} is fine
 
 // The tags of a row's words: tag [words->count], -1: it has none. FT_INVALID with file:line and the nearest tag for an unknown one,
 // for one of more than 255 bytes, for other than one tag a word, and for spans that share a word, hold none or end behind the text.

@@ -165,7 +165,10 @@ ft_status ft_targets_labels(const ft_table *train, const ft_table *other, ft_are
 
 typedef struct filling {
     const ft_labels *labels;
-    float *row;
+    float *row;           // numbers, else NULL
+    ft_label_index index; // classes by name
+    ft_label_sets *sets;  // those of the rows so far
+    size_t used, capacity;
     char *member; // room for one, with its NUL
     size_t room;
     const char *where;
@@ -207,22 +210,27 @@ static ft_status set_number(void *context, const char *member, size_t length, in
     return FT_OK;
 }
 
+static ft_status add_class(filling *f, int32_t id) {
+    if (f->used == f->capacity) {
+        f->capacity += f->capacity / 2 + 64;
+        FT_SPILL_GROW(f->sets->label, f->capacity, "labels");
+    }
+    f->sets->label[f->used++] = id;
+    return FT_OK;
+}
+
 static ft_status set_truth(void *context, const char *member, size_t length, int index) {
     filling *f = context;
     int value = truth(member, length);
     if (value < 0) return ft_fail(FT_INVALID, f->where, "\"%.*s\" is neither 0 nor 1", (int)(length < 60 ? length : 60), member);
-    if (index < f->labels->count) f->row[index] = (float)value;
-    return FT_OK;
+    return value == 1 && index < f->labels->count ? add_class(f, index) : FT_OK;
 }
 
 static ft_status set_class(void *context, const char *member, size_t length, int index) {
     filling *f = context;
     FT_TRY(copy_member(f, member, length));
-    int id = ft_labels_find(f->labels, f->member);
-    if (id >= 0) {
-        f->row[id] = 1;
-        return FT_OK;
-    }
+    const int id = ft_label_index_find(&f->index, f->member);
+    if (id >= 0) return add_class(f, id);
     ft_fail(FT_INVALID, f->where, "unknown label \"%.100s\"", f->member);
     const char *near = ft_nearest(f->member, f->labels->count, f->labels->names);
     if (near != NULL) ft_hint("did you mean \"%.100s\"?", near);
@@ -256,50 +264,56 @@ static bool in_places(const ft_labels *labels, const ft_table *table) {
 
 ft_status ft_targets_assign(const ft_labels *labels, const ft_table *table, const char *path, float *target) {
     filling f = filling_of(labels, table);
-    const bool places = in_places(labels, table);
     ft_status status = FT_OK;
     char where[512];
     for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
         f.where = ft_table_where(table, path, row, where);
         f.row = target + row * labels->count;
-        status = assign_row(&f, table, row, places);
+        status = assign_row(&f, table, row, false);
     }
     free(f.member);
     return status;
 }
 
-// Moves the classes of a filled row behind those before, and clears it.
-static ft_status take_row(float *row, int count, size_t *used, size_t *room, int32_t **label) {
-    for (int k = 0; k < count; k++) {
-        if (row[k] <= 0.5f) continue;
-        if (*used == *room) {
-            const size_t more = *room + *room / 2 + 64;
-            int32_t *larger = ft_spill_realloc(*label, more, sizeof **label, "labels");
-            if (larger == NULL) return FT_NO_MEMORY;
-            *label = larger;
-            *room = more;
-        }
-        (*label)[(*used)++] = k;
-        row[k] = 0;
+static int compare_ids(const void *a, const void *b) {
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+// The classes of a row, which are the last: ascending, each once. Most rows have few, and in order.
+static void settle_row(filling *f, size_t first) {
+    int32_t *label = f->sets->label;
+    size_t kept = first;
+    bool ascending = true;
+    for (size_t i = first + 1; i < f->used; i++) ascending = ascending && label[i] > label[i - 1];
+    if (ascending) return;
+    qsort(label + first, f->used - first, sizeof *label, compare_ids);
+    for (size_t i = first; i < f->used; i++)
+        if (i == first || label[i] != label[kept - 1]) label[kept++] = label[i];
+    f->used = kept;
+}
+
+static ft_status assign_sets(filling *f, const ft_table *table, const char *path) {
+    const bool places = in_places(f->labels, table);
+    char where[512];
+    if (!places) FT_TRY(ft_label_index_make(f->labels, &f->index));
+    for (int64_t row = 0; row < table->rows; row++) {
+        const size_t first = f->used;
+        f->where = ft_table_where(table, path, row, where);
+        FT_TRY(assign_row(f, table, row, places));
+        settle_row(f, first);
+        f->sets->first[row + 1] = (int64_t)f->used;
     }
     return FT_OK;
 }
 
 ft_status ft_targets_assign_sets(const ft_labels *labels, const ft_table *table, const char *path, ft_label_sets *sets) {
     filling f = filling_of(labels, table);
-    const bool places = in_places(labels, table);
-    size_t used = 0, room = 0;
-    char where[512];
     *sets = (ft_label_sets){.first = ft_spill_calloc((size_t)table->rows + 1, sizeof *sets->first, "labels")};
-    f.row = ft_calloc((size_t)labels->count, sizeof *f.row, "labels");
-    ft_status status = sets->first && f.row ? FT_OK : FT_NO_MEMORY;
-    for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
-        f.where = ft_table_where(table, path, row, where);
-        status = assign_row(&f, table, row, places);
-        if (status == FT_OK) status = take_row(f.row, labels->count, &used, &room, &sets->label);
-        sets->first[row + 1] = (int64_t)used;
-    }
+    if (sets->first == NULL) return FT_NO_MEMORY;
+    f.sets = sets;
+    ft_status status = assign_sets(&f, table, path);
+    ft_label_index_free(&f.index);
     free(f.member);
-    free(f.row);
     return status;
 }

@@ -137,7 +137,7 @@ static ft_status build_all(building *b, ft_dataset *d) {
     d->examples = w->table->rows;
     memcpy(d->sha256, w->table->sha256, sizeof d->sha256);
     FT_TRY(ft_long_text_check(&b->texts->rule, b->texts->tokenizer, false, w->max_length));
-    if (w->labels != NULL) b->source = ft_tags_open(w->labels, w->table, w->path);
+    if (w->labels != NULL) FT_TRY(ft_tags_open(w->labels, w->table, w->path, &b->source));
     FT_SPILL_GROW(d->first_row, d->examples + 1, "rows that are read");
     d->first_row[0] = 0;
     FT_SPILL_GROW(d->offset, 1, "tokenised text");
@@ -158,6 +158,7 @@ static ft_status build(const void *own, const ft_input_wanted *wanted, ft_datase
     if (from_cache != NULL) *from_cache = false;
     ft_status status = build_all(&b, dataset);
     if (status != FT_OK) ft_dataset_free(dataset);
+    ft_tags_close(&b.source);
     ft_word_tokens_free(&b.tokens);
     free(b.words.word);
     free(b.tag);

@@ -353,6 +353,53 @@ static void label_ids(void **state) {
     ft_table_free(&table);
 }
 
+// What labels.h says of a look-up, name by name: as it stands, else a whole number without its ".0", else a number that is an id; of names
+// that are twice there the first.
+static int looked_for(const ft_labels *labels, const char *label, const char *short_form, int number) {
+    for (int i = 0; i < labels->count; i++)
+        if (strcmp(labels->names[i], label) == 0) return i;
+    for (int i = 0; i < labels->count && short_form != NULL; i++)
+        if (strcmp(labels->names[i], short_form) == 0) return i;
+    return number >= 0 && number < labels->count ? number : -1;
+}
+
+// Catches: an order that the search does not share with the sort (names that begin others, bytes above 127), a twin that has another id.
+static void look_ups_among_many(void **state) {
+    enum { MOST = 400 };
+    static const char *const odd[] = {"", "a", "aa", "a\xC3\xA4", "\xC3\xA4", "b", "a", "1.0", "1", "7", "-3", "007", "12.0"};
+    enum { ODD = sizeof odd / sizeof odd[0] };
+    char made[MOST][16];
+    const char *names[MOST];
+    for (int count = 1; count <= MOST; count += count < 40 ? 1 : 60) {
+        const ft_labels labels = {.count = count, .names = names};
+        for (int i = 0; i < count; i++) {
+            snprintf(made[i], sizeof made[i], "c%d", (int)((unsigned)i * 7919 % 1009));
+            names[i] = i % 3 == 0 ? odd[i / 3 % ODD] : made[i];
+        }
+        ft_label_index index;
+        assert_int_equal(ft_label_index_make(&labels, &index), FT_OK);
+        for (int i = 0; i < count; i++) assert_int_equal(ft_label_index_find(&index, names[i]), looked_for(&labels, names[i], NULL, -1));
+        for (size_t i = 0; i < ODD; i++) assert_int_equal(ft_label_index_find(&index, odd[i]), looked_for(&labels, odd[i], i == 7 ? "1" : i == 12 ? "12" : NULL, -1));
+        assert_int_equal(ft_label_index_find(&index, "7.00"), looked_for(&labels, "7.00", "7", -1));
+        assert_int_equal(ft_label_index_find(&index, "c"), -1);
+        assert_int_equal(ft_label_index_find(&index, "5"), -1); // these have names
+        ft_label_index_free(&index);
+    }
+    for (int i = 0; i < MOST; i++) {
+        snprintf(made[i], sizeof made[i], "LABEL_%d", i);
+        names[i] = made[i];
+    }
+    const ft_labels placeholders = {.count = MOST, .names = names};
+    ft_label_index index;
+    assert_int_equal(ft_label_index_make(&placeholders, &index), FT_OK);
+    assert_int_equal(ft_label_index_find(&index, "LABEL_399"), 399);
+    assert_int_equal(ft_label_index_find(&index, "399"), 399);
+    assert_int_equal(ft_label_index_find(&index, "400"), -1);
+    assert_int_equal(ft_label_index_find(&index, "07"), -1);
+    ft_label_index_free(&index);
+    ft_label_index_free(&index);
+}
+
 static void check_both(const char *train, const char *other, const char *expected, int missing) {
     ft_table first = labelled(train), second = labelled(other);
     ft_arena arena = {0};
@@ -414,6 +461,7 @@ int main(void) {
         cmocka_unit_test(label_ids),
         cmocka_unit_test(classes_of_two_tables),
         cmocka_unit_test(placeholder_names),
+        cmocka_unit_test(look_ups_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

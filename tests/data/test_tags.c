@@ -30,7 +30,8 @@ static ft_status list_beside(const ft_table *table, const ft_table *other, char 
     out[0] = '\0';
     ft_status status = ft_tags_labels(table, other, "data", arena, &labels);
     if (other != NULL) table = other;
-    ft_tag_source source = ft_tags_open(&labels, table, "data");
+    ft_tag_source source = {0};
+    if (status == FT_OK) status = ft_tags_open(&labels, table, "data", &source);
     for (int64_t row = 0; status == FT_OK && row < table->rows; row++) {
         status = ft_words_find(table->text[row], table->text_length[row], &words);
         if (status == FT_OK) status = ft_tags_of_row(&source, row, &words, tag);
@@ -42,6 +43,7 @@ static ft_status list_beside(const ft_table *table, const ft_table *other, char 
     if (source.spans_cutting > 0)
         snprintf(out + strlen(out), size - strlen(out), "%lld of %lld cut", (long long)source.spans_cutting, (long long)source.spans_read);
     free(words.word);
+    ft_tags_close(&source);
     return status;
 }
 
@@ -164,13 +166,15 @@ static void test_unknown(void **state) {
     assert_int_equal(read("a B-PRE\n", "b.conll", "", &other), FT_OK);
     assert_int_equal(ft_tags_labels(&train, NULL, "a.conll", &arena, &labels), FT_OK);
     assert_int_equal(ft_words_find(other.text[0], other.text_length[0], &words), FT_OK);
-    ft_tag_source source = ft_tags_open(&labels, &other, "b.conll");
+    ft_tag_source source;
+    assert_int_equal(ft_tags_open(&labels, &other, "b.conll", &source), FT_OK);
     assert_int_equal(ft_tags_of_row(&source, 0, &words, tag), FT_INVALID);
     assert_string_equal(ft_error_where(), "b.conll:1");
     assert_non_null(strstr(ft_error_message(), "unknown tag \"B-PRE\""));
     ft_error error;
     ft_error_save(&error);
     assert_non_null(strstr(error.hint[0], "B-PER"));
+    ft_tags_close(&source);
     ft_table_free(&train);
     ft_table_free(&other);
     ft_arena_free(&arena);

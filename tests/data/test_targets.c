@@ -136,8 +136,50 @@ static void two_tables(void **state) {
     ft_arena_free(&arena);
 }
 
+// Classes of a row in any order, some of them twice, among thousands: ascending and once, row by row.
+static void many_classes(void **state) {
+    enum { CLASSES = 3000, ROWS = 200, MEMBERS = 9 };
+    char *content = malloc((size_t)CLASSES * 16 + (size_t)ROWS * MEMBERS * 16), *at = content;
+    static const char *names[CLASSES];
+    static char name[CLASSES][8];
+    assert_non_null(content);
+    at += sprintf(at, "text\tlabel\n");
+    for (int row = 0; row < ROWS; row++) {
+        at += sprintf(at, "t\t");
+        for (int k = 0; k < row % (MEMBERS + 1); k++) at += sprintf(at, "%sc%d", k > 0 ? "," : "", (row * 37 + (k * k) % 7 * 911) % CLASSES);
+        *at++ = '\n';
+    }
+    *at = '\0';
+    for (int i = 0; i < CLASSES; i++) {
+        snprintf(name[i], sizeof name[i], "c%d", (i + 1234) % CLASSES);
+        names[i] = name[i];
+    }
+    ft_table table = table_of("t.tsv", content, "");
+    const ft_labels labels = {.count = CLASSES, .names = names, .kind = FT_LABELS_CLASSES, .separator = ","};
+    ft_label_sets sets;
+    assert_int_equal(ft_targets_assign_sets(&labels, &table, "t", &sets), FT_OK);
+    for (int row = 0; row < ROWS; row++) {
+        bool expected[CLASSES] = {false};
+        int64_t count = 0;
+        for (int k = 0; k < row % (MEMBERS + 1); k++) {
+            bool *one = &expected[((row * 37 + (k * k) % 7 * 911) % CLASSES + CLASSES - 1234) % CLASSES];
+            count += !*one;
+            *one = true;
+        }
+        assert_int_equal(sets.first[row + 1] - sets.first[row], count);
+        for (int64_t i = sets.first[row]; i < sets.first[row + 1]; i++) {
+            assert_true(expected[sets.label[i]]);
+            assert_true(i == sets.first[row] || sets.label[i] > sets.label[i - 1]);
+        }
+    }
+    ft_spill_free(sets.first);
+    ft_spill_free(sets.label);
+    ft_table_free(&table);
+    free(content);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(several_classes), cmocka_unit_test(numbers), cmocka_unit_test(refusals),
-                                       cmocka_unit_test(two_tables)};
+                                       cmocka_unit_test(two_tables), cmocka_unit_test(many_classes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
