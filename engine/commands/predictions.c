@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/spill.h"
+#include "engine/data/tables/name_set.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/job/run_plan.h"
 
@@ -11,18 +12,25 @@
 
 // ---- names --------------------------------------------------------------------------------------------------------
 
-static bool has_twin(const ft_classifier *c, int k) {
-    for (int other = 0; other < c->labels.count; other++)
-        if (other != k && strcmp(c->label_names[other], c->label_names[k]) == 0) return true;
-    return false;
+// The names that several classes have.
+static ft_status find_twins(const ft_classifier *c, ft_name_set *twins) {
+    ft_name_set seen = {0};
+    ft_status status = FT_OK;
+    for (int k = 0; k < c->labels.count && status == FT_OK; k++) {
+        const char *name = c->label_names[k];
+        if (ft_name_set_find(&seen, name) == NULL) status = ft_name_set_add(&seen, name);
+        else if (ft_name_set_find(twins, name) == NULL) status = ft_name_set_add(twins, name);
+    }
+    ft_name_set_free(&seen);
+    return status;
 }
 
-static ft_status name_classes(const ft_classifier *c, ft_predictions *p) {
+static ft_status write_names(const ft_classifier *c, const ft_name_set *twins, ft_predictions *p) {
     p->names = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->names);
     if (p->names == NULL) return FT_NO_MEMORY;
     bool warned = false;
     for (int k = 0; k < p->classes; k++) {
-        const bool twin = has_twin(c, k);
+        const bool twin = ft_name_set_find(twins, c->label_names[k]) != NULL;
         p->names[k] = twin ? ft_arena_format(&p->arena, "%s (id %d)", c->label_names[k], k)
                            : ft_arena_strdup(&p->arena, c->label_names[k]);
         if (p->names[k] == NULL) return FT_NO_MEMORY;
@@ -30,6 +38,14 @@ static ft_status name_classes(const ft_classifier *c, ft_predictions *p) {
         warned = warned || twin;
     }
     return FT_OK;
+}
+
+static ft_status name_classes(const ft_classifier *c, ft_predictions *p) {
+    ft_name_set twins = {0};
+    ft_status status = find_twins(c, &twins);
+    if (status == FT_OK) status = write_names(c, &twins, p);
+    ft_name_set_free(&twins);
+    return status;
 }
 
 static bool in_a_name(const ft_predictions *p, const char *separator) {
@@ -111,26 +127,38 @@ void ft_predictions_free(ft_predictions *p) {
 
 // ---- models -------------------------------------------------------------------------------------------------------
 
+static ft_status match_names(const ft_classifier *c, const char *path, const ft_predictions *p, const ft_name_set *twins, const ft_label_index *first,
+                             int *class_of) {
+    for (int k = 0; k < p->classes; k++) {
+        const char *name = c->label_names[k];
+        if (ft_name_set_find(twins, name) != NULL) continue; // names are not enough
+        class_of[k] = ft_label_index_find(first, name);
+        if (class_of[k] >= 0 && strcmp(p->names[class_of[k]], name) == 0) continue;
+        ft_fail(FT_INVALID, path, "this model's label \"%s\" is none of the first model's: there is no mean of their probabilities", name);
+        ft_hint("the first model has \"%s\", \"%s\"%s", p->names[0], p->names[p->classes > 1 ? 1 : 0],
+                p->classes > 2 ? ", ..." : "");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
 // class_of[k]: which class of the first model is called as this one's class k. Models may number the same labels differently.
 static ft_status match_labels(const ft_classifier *c, const char *path, const ft_predictions *p, int *class_of) {
     if (c->task != p->task) return ft_fail(FT_INVALID, path, "this model is for another task than the first one");
     if (c->labels.count != p->classes)
         return ft_fail(FT_INVALID, path, "this model has %d labels, the first one %d: there is no mean of their probabilities",
                        c->labels.count, p->classes);
-    for (int k = 0; k < p->classes; k++) {
-        class_of[k] = k; // the first model, and where names are not enough
-        if (p->models == 0 || has_twin(c, k)) continue;
-        class_of[k] = 0;
-        while (class_of[k] < p->classes && strcmp(c->label_names[k], p->names[class_of[k]]) != 0) class_of[k]++;
-        if (class_of[k] < p->classes) continue;
-        ft_fail(FT_INVALID, path,
-                "this model's label \"%s\" is none of the first model's: there is no mean of their probabilities",
-                c->label_names[k]);
-        ft_hint("the first model has \"%s\", \"%s\"%s", p->names[0], p->names[p->classes > 1 ? 1 : 0],
-                p->classes > 2 ? ", ..." : "");
-        return FT_INVALID;
-    }
-    return FT_OK;
+    for (int k = 0; k < p->classes; k++) class_of[k] = k;
+    if (p->models == 0) return FT_OK;
+    const ft_labels labels = {.count = p->classes, .names = p->names};
+    ft_label_index first = {0};
+    ft_name_set twins = {0};
+    ft_status status = find_twins(c, &twins);
+    if (status == FT_OK) status = ft_label_index_make(&labels, &first);
+    if (status == FT_OK) status = match_names(c, path, p, &twins, &first, class_of);
+    ft_label_index_free(&first);
+    ft_name_set_free(&twins);
+    return status;
 }
 
 // Adds a model's thresholds to those of the models before it; models without count as 1/2.

@@ -325,6 +325,20 @@ ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
 
+ft_status ft_autofit_least(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+    search s;
+    bool fits;
+    *config = *room->config;
+    if (!open_search(room, limit, fit, &s)) return FT_OK;
+    const ft_fitting asked = {.micro_batch_tokens = s.whole, .gradient_checkpointing = s.every, .savings = s.savings};
+    FT_TRY(try_setting(&s, asked, SIZE_MAX / 4, &fits, &fit->ideal));
+    if (s.stores) FT_TRY(find_frozen(&s));
+    if (s.stores) s.storage = forms[FORMS - 1];
+    FT_TRY(smallest_of(&s, s.whole));
+    if (s.cuts) FT_TRY(smallest_of(&s, s.least));
+    return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
+}
+
 void ft_autofit_take(ft_room *room, const ft_config *config, const ft_autofit *fit) {
     room->fitted = *config;
     room->config = &room->fitted;

@@ -21,6 +21,9 @@ ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config
 // as memory.min_micro_batch allows; where nothing fits, what needs least; and no more of the host's memory than was planned, for
 // that is what is reserved there. fit->chosen false: nothing needs less than now.
 ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit);
+// What takes least of all that is left to us, whatever that is: for who has to say what would be needed. fit->chosen false: nothing takes less
+// than the run as it was asked for.
+ft_status ft_autofit_least(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit);
 // The room goes on with the choice: its configuration, steps and evaluation, for which nothing is on the device yet.
 // Would ft_autofit_choose find anything? In a fraction of its time.
 ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can);

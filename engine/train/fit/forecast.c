@@ -44,6 +44,16 @@ static ft_status forecast_or_fit(ft_room *room, size_t limit) {
     return status == FT_NO_MEMORY && room->refusal.by_limit ? fit(room, limit) : status;
 }
 
+// What the process may have leaves too little for the device's memory, which is a part of it: the least that it takes is planned without a
+// limit, and fits, or the limit is named (ft_room_check_host).
+static ft_status plan_least(ft_room *room) {
+    ft_config fitted;
+    room->refusal = (ft_memory_refusal){0};
+    FT_TRY(ft_autofit_least(room, room->budget.most, &fitted, &room->autofit));
+    if (room->autofit.chosen) ft_autofit_take(room, &fitted, &room->autofit);
+    return forecast(room, SIZE_MAX / 4);
+}
+
 // What the process will hold beside the allocator of a CPU, with what planning leaves behind: it was not planned yet.
 static void plan_others(const ft_room *room, ft_host_memory *others) {
     *others = (ft_host_memory){.peak = 0};
@@ -78,6 +88,7 @@ ft_status ft_room_forecast(ft_room *room) {
     ft_host_memory others;
     plan_others(room, &others);
     ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), ft_host_held(&others), b);
+    const size_t most = b->most;
     if (status == FT_OK) ft_room_leave_host(room, &others);
     if (status == FT_OK) status = forecast_or_fit(room, b->now);
     if (status == FT_NO_MEMORY && b->now < b->most) { // nothing fits there: admission says who has the rest
@@ -85,6 +96,7 @@ ft_status ft_room_forecast(ft_room *room) {
         room->autofit = (ft_autofit){.chosen = false};
         status = forecast_or_fit(room, b->most);
     }
+    if (status == FT_NO_MEMORY && room->refusal.by_limit && b->most < most) status = plan_least(room);
     ft_log_set_level(level);
     if (status == FT_OK) settle_storage(room);
     return status;
