@@ -30,7 +30,7 @@ ft_status ft_fail(ft_status code, const char *where, const char *format, ...) __
 // ENOSPC and EDQUOT the error knows that the disk is full.
 ft_status ft_fail_errno(ft_status code, int errnum, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// Out of host memory: "out of host memory (N bytes for WHAT)".
+// Out of host memory: "out of host memory (N bytes for WHAT)"; 0: nobody knows. Names RLIMIT_AS or RLIMIT_DATA if it explains it, as ft_fail_errno does of ENOMEM.
 ft_status ft_fail_memory(unsigned long long bytes, const char *what);
 // Adds a line "hint: ..." to the present error (at most 4 are kept).
 void ft_hint(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -130,7 +130,7 @@ def figures_of(counts):
     return {"accuracy": right / n, "balanced_accuracy": math.fsum(recall[k] for k in occur) / len(occur), "precision_macro": mean(precision.values()),
             "recall_macro": mean(recall.values()), "f1_macro": mean(f1.values()), "f1_micro": right / n,
             "f1_weighted": math.fsum(f1[k] * true[k] for k in present) / n,
-            "matthews_correlation": (right * n - both) / spread if spread else 0.0, "cohen_kappa": (right / n - both / n / n) / (1 - both / n / n)}
+            "matthews": (right * n - both) / spread if spread else 0.0, "cohen_kappa": (right / n - both / n / n) / (1 - both / n / n)}
 
 
 def sorted_figures(path, labels, classes):

@@ -73,10 +73,12 @@ static const ft_host_limits *host_limits(const ft_plan_request *request, ft_host
     return room;
 }
 
-// The job under `limit` with the settings of `config`; *refused: a request did not fit, and plan->refusal says which. fitted, if not
-// NULL: what makes it fit under the plan's budget, if anything at `auto` does (plan->autofit.chosen).
+typedef ft_status (*chooser)(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit);
+
+// The job under `limit` with the settings of `config`; *refused: a request did not fit, and plan->refusal says which. choose, if not
+// NULL: it is asked what of all that is at `auto` is taken under the plan's budget (plan->autofit.chosen, *fitted).
 static ft_status plan_under(const ft_job *job, const ft_config *config, const ft_device_facts *facts, size_t limit, ft_plan *plan,
-                            bool *refused, ft_config *fitted) {
+                            bool *refused, chooser choose, ft_config *fitted) {
     ft_device *device;
     ft_rehearsal r;
     FT_TRY(ft_plan_open(facts->name, facts->target, SIZE_MAX / 4, &device));
@@ -84,7 +86,7 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
     r.room.budget.pinned = ft_budget_pinned(true);
     if (status == FT_OK) read_results(&r.room, plan);
     if (status == FT_OK) status = ft_rehearsal_price(&r, &plan->step_seconds);
-    if (status == FT_OK && fitted != NULL) status = ft_autofit_choose(&r.room, plan->budget_bytes, fitted, &plan->autofit);
+    if (status == FT_OK && choose != NULL) status = choose(&r.room, plan->budget_bytes, fitted, &plan->autofit);
     *refused = status == FT_NO_MEMORY && r.room.memory != NULL && ft_memory_refused(r.room.memory, &plan->refusal);
     ft_error error;
     ft_error_save(&error);
@@ -100,28 +102,45 @@ static bool leave_room_for_host(const ft_job *job, const ft_plan_request *reques
     ft_host_limits room;
     if (job->config->memory.limit != 0 || plan->threads == 0 || request->budget_bytes != 0) return false;
     const size_t beside = ft_host_room(job->config, &plan->host_others, host_limits(request, &room));
-    if (beside >= plan->memory.peak_reserved) return false;
+    if (beside >= plan->memory.peak_reserved || beside >= plan->budget_bytes) return false;
     plan->budget_bytes = beside > 0 ? beside : 1;
     return true;
 }
 
+// What the process may have leaves too little for the device's memory, and nothing that is at `auto` fits: the least that it takes is planned
+// without a limit, so that the limit of the process is named with what it lacks (judge_process).
+static ft_status plan_least(const ft_job *job, const ft_device_facts *facts, ft_plan *plan) {
+    bool refused;
+    ft_config fitted;
+    ft_status status = plan_under(job, job->config, facts, SIZE_MAX / 4, plan, &refused, ft_autofit_least, &fitted);
+    if (status == FT_OK && plan->autofit.chosen) status = plan_under(job, &fitted, facts, SIZE_MAX / 4, plan, &refused, NULL, NULL);
+    plan->of_process = status == FT_OK;
+    return status;
+}
+
 // Under the plan's budget; where that is too little as far as it can be, and where settings at `auto` make it fit with those.
 static ft_status plan_job(const ft_job *job, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
-    bool refused;
-    ft_status status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL);
-    if (status == FT_OK && leave_room_for_host(job, request, plan))
-        status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL);
+    bool refused, bound = false;
+    ft_status status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL, NULL);
+    if (status == FT_OK && leave_room_for_host(job, request, plan)) {
+        bound = true;
+        status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL, NULL);
+    }
     plan->fits = status == FT_OK;
     if (!refused) return status;
     ft_memory_refusal refusal = plan->refusal;
     ft_config fitted;
-    status = plan_under(job, job->config, facts, SIZE_MAX / 4, plan, &refused, &fitted);
+    status = plan_under(job, job->config, facts, SIZE_MAX / 4, plan, &refused, ft_autofit_choose, &fitted);
+    if (status == FT_OK && !bound && leave_room_for_host(job, request, plan)) { // which is less than the device has
+        bound = true;
+        status = plan_under(job, job->config, facts, SIZE_MAX / 4, plan, &refused, ft_autofit_choose, &fitted);
+    }
     plan->refusal = refusal;
     if (status == FT_OK && plan->autofit.chosen) {
-        status = plan_under(job, &fitted, facts, plan->budget_bytes, plan, &refused, NULL);
+        status = plan_under(job, &fitted, facts, plan->budget_bytes, plan, &refused, NULL, NULL);
         plan->fits = status == FT_OK;
     }
-    return status;
+    return status == FT_OK && !plan->fits && bound ? plan_least(job, facts, plan) : status;
 }
 
 ft_status ft_planning_check(const ft_config *config, const ft_device_facts *facts) {
@@ -215,7 +234,11 @@ bool ft_planning_host_short(const ft_config *config, const ft_plan_request *requ
 static void judge_process(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     ft_host_limits room;
     plan->process_verdict = ft_host_judge(config, &plan->host, host_limits(request, &room));
-    plan->process_short = plan->fits && !plan->process_verdict.fits;
+    if (plan->of_process && plan->process_verdict.fits) { // it is so near that what planning leaves behind was counted as the run's
+        plan->fits = true;
+        plan->budget_bytes = plan->memory.peak_reserved;
+    }
+    plan->process_short = (plan->fits || plan->of_process) && !plan->process_verdict.fits;
     if (plan->process_short) plan->fits = false;
 }
 

@@ -59,6 +59,7 @@ typedef struct ft_plan {
     int threads;              // of the CPU; 0: planned for CUDA
     int compute_capability;   // of a CUDA chip
     ft_host_memory host, host_others; // of the whole process; and of it all but what the allocator of a CPU device reserves
+    bool of_process;          // the least that the run could take was planned, since its process may have too little for any of it
     bool process_short;       // !fits: a limit of the process is not kept, as process_verdict says
     ft_host_verdict process_verdict; // under the tightest of memory.host_limit and, for a run here, of the system's
     size_t outside_bytes;     // outside the allocator

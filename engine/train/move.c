@@ -15,6 +15,7 @@ static ft_status plan_there(const ft_room *here, const char *name, ft_room *ther
     }
     FT_TRY(ft_room_plan_steps(there));
     FT_TRY(ft_room_forecast(there));
+    FT_TRY(ft_room_check_host(there));
     return ft_room_reserve(there, false);
 }
 

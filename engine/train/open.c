@@ -172,9 +172,9 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
     FT_TRY(ft_company_join(room));
     FT_TRY(ft_room_plan_steps(room));
-    if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory));
     bool reserved; // before anything is taken
     FT_TRY(announce(t, &reserved));
+    if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory)); // which is planned
     ft_heap_watch_end();
     ft_job_forget_texts(&t->job);
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
