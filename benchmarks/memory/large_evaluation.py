@@ -139,11 +139,9 @@ def sorted_figures(path, labels, classes):
     from sklearn.metrics import average_precision_score, roc_auc_score
     logits = numpy.empty((len(labels), classes))
     with open(path) as f:
-        head = f.readline().rstrip("\n").split("\t")
-        columns = [head.index(f"logit:c{k:05d}") for k in range(classes)]
-        for i, line in enumerate(f):
-            cells = line.rstrip("\n").split("\t")
-            logits[i] = numpy.array([cells[c] for c in columns], dtype=numpy.float32)
+        for i, line in enumerate(f): # nine digits: the float32 that was computed
+            said = json.loads(line)["logits"]
+            logits[i] = numpy.array([said[f"c{k:05d}"] for k in range(classes)], dtype=numpy.float32)
     logits -= logits.max(axis=1, keepdims=True)
     p = numpy.exp(logits)
     p /= p.sum(axis=1, keepdims=True)
@@ -215,10 +213,10 @@ def main():
             few = f"{directory}/few.tsv"
             write_texts(few, o.exact, o.classes, words, 2)
             part = evaluate(f"eval, {o.exact} texts", few)
-            subprocess.run([FTENGINE, "predict", f"{directory}/run", "--data", few, "--logits", "--output", f"{directory}/few.out.tsv", *where], check=True,
+            subprocess.run([FTENGINE, "predict", f"{directory}/run", "--data", few, "--logits", "--output", f"{directory}/few.out.jsonl", *where], check=True,
                            stderr=subprocess.DEVNULL)
             there = [label for _, label in texts(o.exact, o.classes, words, 2)]
-            difference, named = compare(part, sorted_figures(f"{directory}/few.out.tsv", there, o.classes), 1e-9, "scikit-learn", faults)
+            difference, named = compare(part, sorted_figures(f"{directory}/few.out.jsonl", there, o.classes), 1e-9, "scikit-learn", faults)
             lines += [f"Of the first {o.exact} by scikit-learn in float64: {', '.join(named)}; they differ by at most {difference:.1e}.", ""]
         lines += ["| | seconds | held at most, MB | usage at most (page cache too), MB | kills for memory |", "| --- | --- | --- | --- | --- |"]
         lines += [f"| {name} | {t['seconds']:.0f} | {t['held'] / 1e6:.1f} | {t['usage'] / 1e6:.0f} | {t['kills']} |" for name, t in rows]

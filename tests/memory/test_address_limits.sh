@@ -2,7 +2,7 @@
 # Limits of addresses and of data (ulimit -v and -d, as grid engines set them): a run, an evaluation and a prediction inside of such a
 # limit end as without one, with the same bits; below what they need they end with exit code 3 and one line. What is caught: ranges of
 # addresses as large as the whole budget, a refusal at commit that is taken for a failure of the system, heaps and stacks for every
-# thread.
+# thread, a limit that is not named, a plan that fits where the run is refused.
 # ctest: sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 run=("$FTENGINE" train "$here/follow.ini" train.max_steps=3 "data.validation=$here/validation.tsv" eval.strategy=epoch)
@@ -31,20 +31,28 @@ same v 70000 2
 same d 60000 16
 same d 30000 2
 
-# Downwards until nothing goes: each step is one or the other.
+# Downwards until nothing goes: each step is one or the other, a refusal names the limit, and a plan says what the run then does.
+expect 0 "$FTENGINE" plan "${run[@]:2}" device.threads=2 --json
+mv out planned
 for kind in v d; do
     refused=0
-    for kilobytes in 48000 40000 34000 28000 24000 20000 17000 14000 11000; do
+    figure=$([ $kind = v ] && echo address_bytes || echo data_bytes)
+    least=$((($(json planned "d['host']['$figure']") - (1 << 20)) / 1024)) # without half of the slack
+    for kilobytes in $(printf '%s\n' 48000 34000 28000 $((least + 300)) $((least - 600)) 20000 18500 17000 15500 14000 11000 6000 4500 3000 2000 1000 | sort -rn); do
         rm -rf one
         limited $kind $kilobytes "${run[@]}" output.dir=one device.threads=2 >out 2>err </dev/null
         code=$?
         case $code in
         0) [ $refused = 0 ] || fail "ulimit -$kind $kilobytes is enough, and more was not" ;;
-        3) refused=1; [ "$(grep -c '^ftengine: error: ' err)" = 1 ] || fail "not one error under ulimit -$kind $kilobytes" ;;
+        3) refused=1; one_error RLIMIT; [ $kilobytes -lt $((least + 300)) ] || fail "ulimit -$kind $kilobytes is more than is planned" ;;
         127) break ;; # not even the program's own libraries find room
         *) fail "exit code $code under ulimit -$kind $kilobytes" ;;
         esac
+        limited $kind $kilobytes "$FTENGINE" plan "${run[@]:2}" device.threads=2 >out 2>err </dev/null
+        [ $? = $code ] || fail "a run ended with $code under ulimit -$kind $kilobytes, and its plan did not"
+        [ $code = 0 ] || one_error RLIMIT
     done
+    [ $refused = 1 ] || fail "nothing was refused under ulimit -$kind"
 done
 
 # The limits that there are, and which of them binds.

@@ -32,11 +32,12 @@ static const limit_case cases[] = {
     {0, 99, 0, 0, true, "memory.limit_in_bytes of the cgroup", 100, 61}, // the slack is nobody's need
     {0, 97, 0, 0, false, "memory.limit_in_bytes of the cgroup", 100, 59},
     {0, 30, 0, 0, false, "memory.limit_in_bytes of the cgroup", 100, 0},
-    {0, 0, 299, 0, true, "RLIMIT_AS (ulimit -v)", 300, 61},
-    {0, 0, 297, 0, false, "RLIMIT_AS (ulimit -v)", 300, 59},
-    {0, 0, 0, 117, false, "RLIMIT_DATA (ulimit -d)", 120, 59},
-    {0, 200, 310, 121, true, "RLIMIT_DATA (ulimit -d)", 120, 63},
-    {0, 200, 290, 121, false, "RLIMIT_AS (ulimit -v)", 300, 52},
+    {0, 0, 299, 0, true, "RLIMIT_AS (ulimit -v)", 300, 60}, // half of it, where a heap asks in steps
+    {0, 0, 298, 0, false, "RLIMIT_AS (ulimit -v)", 300, 59},
+    {0, 0, 0, 119, true, "RLIMIT_DATA (ulimit -d)", 120, 60},
+    {0, 0, 0, 118, false, "RLIMIT_DATA (ulimit -d)", 120, 59},
+    {0, 200, 310, 121, true, "RLIMIT_DATA (ulimit -d)", 120, 62},
+    {0, 200, 290, 121, false, "RLIMIT_AS (ulimit -v)", 300, 51},
     {101, 200, 0, 0, true, "memory.host_limit", 100, 63},
     {90, 200, 0, 0, false, "memory.host_limit", 100, 52},
     {90, 200, 100, 0, false, "RLIMIT_AS (ulimit -v)", 300, 0},

@@ -28,6 +28,12 @@ static size_t need_of(const ft_host_memory *m, ft_host_limit_kind kind) {
 
 static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
 
+// What of a need is not held against a limit. Addresses are refused when they are asked for, in steps of the heap: there half of the slack is
+// real (RLIMIT_DATA: up to 0.5 MiB of 2 were needed).
+static size_t spare_of(ft_host_limit_kind kind) {
+    return kind == FT_LIMIT_ADDRESSES || kind == FT_LIMIT_DATA ? FT_HOST_SLACK_BYTES / 2 : FT_HOST_SLACK_BYTES;
+}
+
 ft_host_verdict ft_host_judge(const ft_config *config, const ft_host_memory *need, const ft_host_limits *limits) {
     const size_t given = given_limit(config);
     ft_host_verdict worst = {.fits = true, .given = given != SIZE_MAX, .need = need->peak, .limit = given};
@@ -35,7 +41,7 @@ ft_host_verdict ft_host_judge(const ft_config *config, const ft_host_memory *nee
     for (int i = 0; limits != NULL && i < limits->count; i++) {
         const ft_host_limit *l = &limits->list[i];
         const ft_host_verdict here = {.kind = l->kind, .need = need_of(need, l->kind), .limit = l->bytes,
-                                      .fits = less(need_of(need, l->kind), FT_HOST_SLACK_BYTES) <= l->bytes};
+                                      .fits = less(need_of(need, l->kind), spare_of(l->kind)) <= l->bytes};
         // That with least left beside the need.
         if (here.fits > worst.fits) continue;
         if (here.fits < worst.fits || (double)here.limit - (double)here.need < (double)worst.limit - (double)worst.need) worst = here;
@@ -76,7 +82,7 @@ size_t ft_host_room(const ft_config *config, const ft_host_memory *others, const
     const size_t given = given_limit(config);
     size_t room = given == SIZE_MAX ? SIZE_MAX : less(given, less(others->peak, FT_HOST_SLACK_BYTES));
     for (int i = 0; limits != NULL && i < limits->count; i++) {
-        const size_t here = less(limits->list[i].bytes, less(need_of(others, limits->list[i].kind), FT_HOST_SLACK_BYTES));
+        const size_t here = less(limits->list[i].bytes, less(need_of(others, limits->list[i].kind), spare_of(limits->list[i].kind)));
         if (here < room) room = here;
     }
     return room;

@@ -38,7 +38,7 @@ typedef struct ft_host_memory {
 } ft_host_memory;
 
 // The tightest limit of the process that a run which needs that much would break, if the need is known to be there: parts but the
-// slack.
+// slack, of addresses but half of it.
 typedef struct ft_host_verdict {
     bool fits;
     bool given;           // the limit is memory.host_limit
