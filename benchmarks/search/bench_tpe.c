@@ -1,7 +1,8 @@
-// bench_tpe.c - what one suggestion of TPE costs as the history grows: bench_tpe [trials] [plain]
+// bench_tpe.c - what one suggestion costs as the history grows: bench_tpe [trials] [plain|gp]
 // 10 mixed parameters, 24 candidates, full history, a trivial objective, all in memory; the same history drives every
 // setting, since fast and plain suggest the same. Prints microseconds a parameter, averaged over the 100 trials before
-// each mark, and the total. "plain" times the version that keeps nothing (slow).
+// each mark, and the total. "plain" times the version that keeps nothing (slow),
+// "gp" the Gaussian process, of which nobody wants more than some hundred trials.
 #include "benchmarks/search/tpe_space.h"
 #include "hpo/search/sampler.h"
 
@@ -63,15 +64,17 @@ static ft_status run(const char *label, const ft_sampler_options *options, bool 
 
 int main(int argc, char **argv) {
     int trials = argc > 1 ? atoi(argv[1]) : 5000;
-    bool plain = argc > 2 && strcmp(argv[2], "plain") == 0;
+    bool plain = argc > 2 && strcmp(argv[2], "plain") == 0, gp = argc > 2 && strcmp(argv[2], "gp") == 0;
     if (trials < 100) {
-        fprintf(stderr, "usage: bench_tpe [trials >= 100] [plain]\n");
+        fprintf(stderr, "usage: bench_tpe [trials >= 100] [plain|gp]\n");
         return FT_INVALID;
     }
     ft_sampler_options options = ft_sampler_defaults();
     options.plain = plain;
+    if (gp) options.kind = FT_SAMPLER_GP;
     if (run("joint, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());
     if (run("joint, nothing to learn", &options, true, trials) != FT_OK) return failed(ft_error_code());
+    if (gp) return FT_OK; // always joint
     options.multivariate = FT_SWITCH_OFF;
     if (run("one by one, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());
     if (run("one by one, nothing to learn", &options, true, trials) != FT_OK) return failed(ft_error_code());
