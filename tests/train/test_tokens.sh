@@ -42,7 +42,7 @@ same run spans "texts and spans give another model"
 # train.task is seen from the file, in each of its forms.
 cp train.conll train.txt && cut -d ' ' -f 1,3 train.conll | tr ' ' '\t' >train.tsv
 for form in conll jsonl txt tsv; do
-    train train.task=auto data.train=train.$form data.validation=dev.conll output.dir=auto-$form
+    train train.task=auto data.train=train.$form data.validation=dev.conll output.dir=auto-$form && says "train.task=token_classification, by the look of"
     same run auto-$form "train.task = auto, $form: another model"
 done
 train train.task=auto data.train=train_spans.jsonl data.validation=dev.conll output.dir=auto-spans

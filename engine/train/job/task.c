@@ -74,7 +74,9 @@ ft_status ft_task_choose(ft_job *job) {
                                    .validation_path = validation->path,
                                    .separator = job->config->data.label_separator};
     const ft_task asked = job->config->train.task;
-    job->task = asked != FT_TASK_AUTO ? ft_task_spec_of(asked) : ft_task_reads_rows(job->wanted) ? job->wanted : ft_task_suiting(&train->table);
+    const bool seen = asked == FT_TASK_AUTO && ft_task_reads_rows(job->wanted);
+    job->task = seen ? job->wanted : asked == FT_TASK_AUTO ? ft_task_suiting(&train->table) : ft_task_spec_of(asked);
+    if (seen) ft_info("task       train.task=%s, by the look of %s", ft_task_name(job->task->id), train->path);
     FT_TRY(job->task->outputs(&tables, &job->arena, &job->labels));
     adopt_names(job);
     if (job->config->train.patience > 0 && !job->split[FT_SPLIT_VALIDATION].present)
