@@ -85,16 +85,19 @@ void ft_progress_log(const ft_trainer *t, double loss) {
             duration_text(remaining_seconds(t), eta));
 }
 
-// The figures that people look at first: four that every task of the kind has, and what decides if it is none of them.
+// The figures that people look at first: up to four that every task of the kind has, the loss in front, and what decides if it is none of them.
 enum { SHOWN = 5 };
 static int shown_metrics(const ft_trainer *t, ft_metric shown[SHOWN]) {
     bool among = false;
+    int count = 0;
     for (int i = 0; i < 4; i++) {
-        shown[i] = t->job.task->shown[i];
-        among = among || shown[i] == t->room.config->eval.metric;
+        const ft_metric own = t->job.task->shown[i];
+        if (i > 0 && own == FT_METRIC_LOSS) continue; // fewer than four
+        shown[count++] = own;
+        among = among || own == t->room.config->eval.metric;
     }
-    shown[4] = t->room.config->eval.metric;
-    return among ? 4 : 5;
+    if (!among) shown[count++] = t->room.config->eval.metric;
+    return count;
 }
 
 static const char *title_of(ft_metric metric) {

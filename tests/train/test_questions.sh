@@ -42,6 +42,7 @@ same() { cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "
 
 # train.task is seen from the file, in each of its forms.
 train data.train=train2.json data.validation=dev2.json output.dir=run && says "questions without an answer (33.3%)"
+! grep -q "loss.*exact_match.*loss" err || fail "a figure is shown twice: $(grep exact_match err)"
 [ "$(json run/model/config.json 'd["architectures"][0].endswith("ForQuestionAnswering") and "problem_type" not in d')" = True ] || fail "config.json: $(cat run/model/config.json)"
 [ "$(json run/model/ftengine.json 'd["task"], d["truncation"], d["thresholds"]')" = "('question_answering', 'windows', [0.0])" ] || fail "ftengine.json: $(cat run/model/ftengine.json)"
 for form in train2_pretty.json train2.jsonl; do
