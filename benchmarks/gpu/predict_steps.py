@@ -51,6 +51,7 @@ FLASH_2 = (282e12, 198e12)
 NOTE_FLOORS = {"deberta-v3-base": 0.61e6, "deberta-v3-large": 0.20e6}  # tokens/s, issue 11
 EAGER_SCORE_BYTES = {"all in 16 bits": 5, "softmax in fp32, as autocast has it": 7}  # Korthikanti et al. 2022: 34 h + 5 a s a token and layer
 PEAKS = {"sm_80": "A100-SXM4-80GB", "sm_89": "GeForce RTX 4090", "sm_90a": "H200"}
+LONG_MODEL, LONG_BATCH, LONG_TOKENS = "answerdotai/ModernBERT-base", 8, 8192  # whole documents, in windows and globally in turns
 CARDS = {"sm_80": "A100 80GB", "sm_89": "4090", "sm_90a": "H200"}
 # In products of 16 x 8 x 16 for 16 x 8 pairs, a sixteenth of the head's size: what the loops in static_model.md do; rows and columns that
 # a warp takes at once, and how many columns more it goes over than there are (disentangled: the band's end).
@@ -64,7 +65,7 @@ PARTS = {
     "products": ("gemm",),
     "attention": tuple(SWEEPS),
     "norms": ("layernorm_forward", "layernorm_backward"),
-    "activations": ("activation_forward", "activation_backward"),
+    "activations": ("activation_forward", "activation_backward", "gated_forward", "gated_backward"),
     "optimizer": ("adamw", "gradient_norm", "decay"),
     "embedding": ("embedding_forward", "embedding_backward"),
 }  # else: rest
@@ -301,6 +302,41 @@ def mixed(program, counted, model, name, arch, number=5):
     return case
 
 
+def of_attention(op):
+    return op["op"] in ("attention_forward", "attention_backward")
+
+
+def pairs_seen(op, lengths):
+    """Pairs of tokens that a head looks at: of a window of w to each side 2 w + 1 keys, but at the ends of a text."""
+    w = op["window"]
+    return sum(n * n if not w or w >= n else n * (2 * w + 1) - w * (w + 1) for n in lengths)
+
+
+def documents(program, counted, arch):
+    """A step of a model whose layers look globally or through windows. Its floor: products at the same assumed rate, attention of the pairs that are
+    seen at FlashAttention-2's published one, every other op's operands moved once at a copy's."""
+    lengths = [LONG_TOKENS] * LONG_BATCH
+    told = ask(program, arch, f"model.path={LONG_MODEL}", f"train.batch_size={LONG_BATCH}", f"data.max_length={LONG_TOKENS}")
+    case = {"model": LONG_MODEL.split("/")[1], "case": f"dense-{LONG_TOKENS}", "arch": arch, "chip": PEAKS[arch], "batch": LONG_BATCH, "tokens": sum(lengths),
+            "fits": told["fits"], "planned_bytes": told["planned_bytes"]}
+    for column in ("best", "expected"):
+        chip = Chip(arch, counted, column)
+        found, floor, layers = predict(chip, told["ops"], lengths), {"products": 0.0, "attention": 0.0, "moving": 0.0}, {}
+        for op in told["ops"]:
+            if op["op"] == "gemm":
+                floor["products"] += op["number"] * chip.product(*op["shape"], op["bytes"])[0]
+            elif of_attention(op):
+                rate = FLASH_2[op["op"].endswith("backward")]
+                useful = (10 if op["op"].endswith("backward") else 4) * pairs_seen(op, lengths) * op["heads"] * op["head_dim"]
+                floor["attention"] += op["number"] * useful / rate
+                kind = "local" if op["window"] else "global"
+                layers[kind] = layers.get(kind, 0.0) + chip.attention(op, lengths)[0]
+            else:
+                floor["moving"] += op["number"] * op["bytes"] / chip.copy
+        case[column] = found | {"floor": floor | {"sum": sum(floor.values())}, "attention_of_a_layer": layers}
+    return case
+
+
 def eager_bytes(model, score_bytes):
     """What PyTorch's eager attention keeps of 32 x 512 tokens and of its parameters, by the formula; 18: weights, gradients, two moments, a
     copy in 16 bits."""
@@ -411,6 +447,13 @@ def rows_of(cases, rates, counted):
             seconds = c["flops"] / target / gpu_counts.PEAKS["H200"]
             rows.append((f"{model}, dense S512: MFU {target:.0%}", f"{mfu[0]:.1%} to {mfu[1]:.1%}", largest(c),
                          verdict(*(m >= target for m in mfu)), f"{needs(c, seconds)}. A step at the floor has {at_floor:.0%}"))
+    c = at[LONG_MODEL.split("/")[1], f"dense-{LONG_TOKENS}", "sm_90a"]
+    ratio = [at_best(c, k) / c[k]["floor"]["sum"] for k in both]
+    rows.append((f"{c['model']}, {LONG_BATCH} texts of {LONG_TOKENS}: step at most 1.2 times its floor", f"{ratio[0]:.2f} to {ratio[1]:.2f} "
+                 f"({1e3 * at_best(c, 'best'):.0f} to {1e3 * at_best(c, 'expected'):.0f} ms)", largest(c), verdict(*(r <= 1.2 for r in ratio)), "; ".join(over_floor(c, "expected"))))
+    share = [c[k]["attention_of_a_layer"]["local"] / c[k]["attention_of_a_layer"]["global"] for k in both]
+    rows.append((f"{c['model']}, texts of {LONG_TOKENS}: attention of a local layer at most 1/8 of a global one's", f"1/{1 / share[0]:.0f} to 1/{1 / share[1]:.0f}", "tiles of the window",
+                 verdict(*(x <= 1 / 8 for x in share)), ""))
     for model, floor in NOTE_FLOORS.items():
         c = at[model, "dense-512", "sm_90a"]
         share = [c["tokens"] / at_best(c, k) / floor for k in both]
@@ -430,7 +473,7 @@ def rows_of(cases, rates, counted):
                  verdict(moving[worst] >= 0.85, moving[worst] * ASSUMED["moving, expected"][0] >= 0.85),
                  "by the dearest way through its formulas; " + ", ".join(f"{op} moves {counted.moved(op + '.bf16') / LEAST[op + '.bf16']:.2f} times the least"
                                                                             for op in ("layernorm_backward", "layernorm_forward"))))
-    for model, name in [(c["model"], c["case"]) for c in cases if c["case"] != "dense-512"]:
+    for model, name in [(c["model"], c["case"]) for c in cases if not c["case"].startswith("dense")]:
         c = at[model, name, "sm_90a"]
         ms = [1e3 * at_best(c, k) for k in both]
         if (model, name) == ("bert-base", "sst2-16"):
@@ -476,10 +519,19 @@ def markdown(document):
                      milliseconds(f["seconds"]), milliseconds(f["graph_seconds"]), "" if floor is None else milliseconds(floor),
                      "" if floor is None else f"{f['seconds'] / floor:.2f}", f"{f['mfu']:.1%}", f"{c['tokens'] / f['seconds']:.0f}"]
             lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", f"## {LONG_BATCH} texts of {LONG_TOKENS} tokens, H200", "", "Milliseconds. The floor: products at the same assumed rate, attention of the pairs of tokens that a layer sees at "
+              "FlashAttention-2's published rate (of 512 tokens:", "of longer texts it has more), other operands moved once at a copy's.", "", "| model | column | " + " | ".join(names) + " | step | with graphs | floor | step by floor | tokens/s |",
+              "|---" * (len(names) + 7) + "|"]
+    for c in document["cases"]:
+        for column in ("best", "expected") if c["case"] == f"dense-{LONG_TOKENS}" else ():
+            f, floor = c[column], c[column]["floor"]["sum"]
+            cells = [c["model"], column, *(milliseconds(f["parts"][p]) for p in names), *(milliseconds(x) for x in (f["seconds"], f["graph_seconds"], floor)),
+                     f"{f['seconds'] / floor:.2f}", f"{c['tokens'] / f['seconds']:.0f}"]
+            lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "## Mixed lengths, H200", "", "Means of five batches of a case, from short to long; milliseconds. The plan fills no micro-batch up.", "",
               "| model | case | tokens a step | column | " + " | ".join(names) + " | step | with graphs | host |", "|---" * (len(names) + 7) + "|"]
     for c in document["cases"]:
-        for column in () if c["case"] == "dense-512" else ("best", "expected"):
+        for column in () if c["case"].startswith("dense") else ("best", "expected"):
             f = c[column]
             cells = [c["model"], c["case"], f"{c['tokens']:.0f}", column, *(milliseconds(f["parts"][p]) for p in names), *(milliseconds(f[k]) for k in ("seconds", "graph_seconds", "host_seconds"))]
             lines.append("| " + " | ".join(cells) + " |")
@@ -513,6 +565,7 @@ def main():
     counted = Counted(options.static, options.counts)
     cases = [dense(options.program, counted, model, arch) for arch in ("sm_90a", "sm_80", "sm_89") for model in gpu_steps.MODELS]
     cases += [mixed(options.program, counted, model, name, "sm_90a") for model in ("bert-base", "deberta-v3-base") for name in gpu_steps.CASES if name != "dense-512"]
+    cases.append(documents(options.program, counted, "sm_90a"))
     gains = {c["model"]: gains_of(c) for c in cases if c["case"] == "dense-512" and c["arch"] == "sm_90a"}
     for c in cases:  # of the dearest kinds
         for column in ("best", "expected"):
