@@ -316,8 +316,7 @@ static int byte_of(uint32_t code) {
     return code >= 256 && code < 256 + 68 ? OTHERS[code - 256] : -1;
 }
 
-// A token's bytes; 0 if it holds a character that stands for none: no word can be it.
-static size_t token_bytes(const char *token, size_t length, char *out) {
+size_t ft_byte_level_bytes(const char *token, size_t length, char *out) {
     const unsigned char *p = (const unsigned char *)token, *end = p + length;
     size_t n = 0;
     while (p < end) {
@@ -420,7 +419,7 @@ ft_status ft_byte_pairs_build(ft_byte_pairs *m, const char *const *tokens, const
     char *text = ft_calloc(bytes, 1, "a vocabulary"), *to = text;
     ft_status status = keys != NULL && text != NULL ? build_pairs(m, merges, merge_count) : FT_NO_MEMORY;
     for (int32_t id = 0; status == FT_OK && id < count; id++) {
-        size_t length = token_bytes(tokens[id], lengths[id], to);
+        size_t length = ft_byte_level_bytes(tokens[id], lengths[id], to);
         if (length == 0) continue;
         if (length == 1) m->bytes[(unsigned char)*to] = id;
         keys[used++] = (ft_trie_key){to, length, id};

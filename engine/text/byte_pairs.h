@@ -42,6 +42,9 @@ void ft_byte_pairs_free(ft_byte_pairs *model);
 // Appends the ids of a word (not empty).
 ft_status ft_byte_pairs_word(const ft_byte_pairs *model, const char *word, size_t length, ft_token_ids *out);
 
+// The bytes that a token's printable stand-ins mean, at most `length`; 0 if it holds a character that stands for none: no word can be it.
+size_t ft_byte_level_bytes(const char *token, size_t length, char *out);
+
 // Bytes of the first word of `text` (valid UTF-8, not empty) by GPT-2's pattern.
 size_t ft_byte_level_word(const char *text, size_t length);
 // The same by the pattern of Llama 3 (and of cl100k), with digits 3, and of Qwen2, with digits 1: the most digits of a word.

@@ -14,6 +14,8 @@
     { "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>" }
 #define ALBERT_ROLES                                                                                                   \
     { "[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]" }
+#define QWEN2_ROLES                                                                                                    \
+    { NULL, "<|endoftext|>", "<|endoftext|>", NULL, "<|endoftext|>", NULL, NULL }
 #define MPNET_ROLES                                                                                                    \
     { "<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>" }
 static const ft_class CLASSES[] = {
@@ -27,6 +29,8 @@ static const ft_class CLASSES[] = {
     {FT_CLASS_MPNET, "MPNetTokenizer", FT_MODEL_WORD_PIECE, MPNET_ROLES, true},
     {FT_CLASS_DEBERTA, "DebertaTokenizer", FT_MODEL_BYTE_PAIRS, DEBERTA_ROLES, true},
     {FT_CLASS_DEBERTA_V2, "DebertaV2Tokenizer", FT_MODEL_UNIGRAM, DEBERTA_ROLES, false},
+    {FT_CLASS_QWEN2, "Qwen2Tokenizer", FT_MODEL_BYTE_PAIRS, QWEN2_ROLES, false},
+    {FT_CLASS_FILE, "LlamaTokenizer", FT_MODEL_BYTE_PAIRS, {0}, false},
     {FT_CLASS_FILE, "GemmaTokenizer", FT_MODEL_BYTE_PAIRS, {0}, false},
     {FT_CLASS_FILE, "PreTrainedTokenizer", FT_MODEL_WORD_PIECE, {0}, false}, // "PreTrainedTokenizerFast"
     {FT_CLASS_FILE, "TokenizersBackend", FT_MODEL_WORD_PIECE, {0}, false},
@@ -43,7 +47,8 @@ static const struct {
     {"camembert", "CamembertTokenizer"}, {"data2vec-text", "RobertaTokenizer"}, {"albert", "AlbertTokenizer"},
     {"mpnet", "MPNetTokenizer"},
     {"xlm-roberta-xl", "XLMRobertaTokenizer"}, {"eurobert", "TokenizersBackend"},
-    {"nomic_bert", "BertTokenizer"}, {"gte", "XLMRobertaTokenizer"}};
+    {"nomic_bert", "BertTokenizer"}, {"gte", "XLMRobertaTokenizer"},
+    {"qwen2", "Qwen2Tokenizer"}, {"qwen3", "Qwen2Tokenizer"}, {"llama", "TokenizersBackend"}};
 
 static const ft_class *find_class(const char *name) {
     for (int i = 0; i < CLASS_COUNT; i++) {
@@ -157,6 +162,16 @@ static ft_status build_byte_pairs(ft_tokenizer *t, const ft_tokenizer_json *json
     return make_frames(t, json, "cls_token", "sep_token", FT_FRAME_ROBERTA);
 }
 
+// Qwen2's and Qwen3's, of vocab.json and merges.txt: nothing stands around a text.
+static ft_status build_qwen2(ft_tokenizer *t, const ft_tokenizer_json *json) {
+    bool prefix;
+    FT_TRY(ft_json_bool(json->config, json->config_path, "add_prefix_space", false, &prefix));
+    FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_FORM, .form = FT_NFC}));
+    FT_TRY(ft_tokenizer_add_split(t, (ft_split){.kind = FT_SPLIT_LLAMA, .digits = 1}, NULL));
+    FT_TRY(ft_tokenizer_add_split(t, (ft_split){.kind = FT_SPLIT_BYTE_LEVEL, .prefix = prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER}, NULL));
+    return ft_tokenizer_no_frame(t);
+}
+
 static ft_status class_charsmap(ft_tokenizer *t, const ft_tokenizer_json *json, ft_charsmap *map) {
     if (json->spm == NULL) return ft_tokenizer_file_charsmap(json, &t->arena, map);
     return ft_charsmap_open(&t->arena, json->spm->charsmap, json->spm->charsmap_length, json->pieces_path, map);
@@ -230,6 +245,7 @@ ft_status ft_tokenizer_build_class(ft_tokenizer *t, const ft_tokenizer_json *jso
     case FT_CLASS_CAMEMBERT:
     case FT_CLASS_XLM_ROBERTA: return build_xlm_roberta(t, json);
     case FT_CLASS_DEBERTA_V2: return build_deberta_v2(t, json);
+    case FT_CLASS_QWEN2: return build_qwen2(t, json);
     default: return build_byte_pairs(t, json);
     }
 }

@@ -60,6 +60,10 @@ void ft_tokenizer_make_digest(ft_tokenizer *t) {
     for (size_t i = 0; i < t->split_count; i++) {
         int64_t split[] = {t->splits[i].kind, t->splits[i].prefix, t->splits[i].divide};
         item(&hash, split, sizeof split);
+        const ft_split *s = &t->splits[i]; // what others have not is not said of them: their caches stay good
+        int64_t rest[] = {s->digits, s->behavior};
+        if (s->kind == FT_SPLIT_LLAMA || s->kind == FT_SPLIT_TEXT) item(&hash, rest, sizeof rest);
+        if (s->kind == FT_SPLIT_TEXT) item(&hash, s->text, strlen(s->text));
     }
     add_template(&hash, &t->single);
     add_template(&hash, &t->pair);

@@ -180,3 +180,10 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *t, const char *text, size_t le
                               ft_token_ids *out) {
     return ft_tokenizer_encode_pair(t, text, length, NULL, 0, max_length, FT_TRUNCATE_LONGEST_FIRST, out, NULL);
 }
+
+ft_status ft_tokenizer_encode_bare(const ft_tokenizer *t, const char *text, size_t length, ft_token_ids *out) {
+    const size_t begin = out->count;
+    const ft_status status = ft_encode_text(t, text, length, SIZE_MAX, out);
+    if (status != FT_OK) out->count = begin;
+    return status;
+}

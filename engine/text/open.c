@@ -11,6 +11,7 @@
 static const char *const PIECES[] = {"spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model"};
 static const char *const FILE_NAMES[] = {"vocab.txt",  "tokenizer.json",          "tokenizer_config.json", "vocab.json",
                                          "merges.txt", "special_tokens_map.json", "added_tokens.json"};
+static const char CHAT[] = "chat_template.jinja";
 enum { FILE_COUNT = sizeof FILE_NAMES / sizeof FILE_NAMES[0], PIECES_COUNT = sizeof PIECES / sizeof PIECES[0] };
 
 static ft_status load_files(ft_tokenizer *t, const char *directory, ft_tokenizer_json *json) {
@@ -36,6 +37,9 @@ static ft_status load_files(ft_tokenizer *t, const char *directory, ft_tokenizer
         t->files[found++] = PIECES[i];
         if (json->pieces_path == NULL) json->pieces_path = path;
     }
+    const char *chat = ft_path_join(&t->arena, directory, CHAT); // goes with a model; engine/chat reads it
+    if (chat == NULL) return FT_NO_MEMORY;
+    if (ft_path_exists(chat)) t->files[found++] = CHAT;
     if (!there[0] && !there[1] && !there[3] && json->pieces_path == NULL) {
         (void)ft_fail(FT_INVALID, directory,
                       "no vocab.txt and no tokenizer.json in this directory, nor vocab.json or a SentencePiece model");
@@ -152,6 +156,7 @@ static ft_status open_all(ft_tokenizer *t, const char *directory, ft_tokenizer_j
     FT_TRY(ft_tokenizer_read_tokens(t, json));
     if (json->as_is) FT_TRY(ft_tokenizer_read_pipeline(t, json));
     if (json->lower_case) FT_TRY(lower_case(t, directory));
+    FT_TRY(ft_tokenizer_read_decoder(t, json));
     FT_TRY(read_padding(t, json));
     double longest = 0;
     FT_TRY(ft_json_number(json->config, json->config_path, "model_max_length", 0, &longest));

@@ -318,8 +318,7 @@ static ft_status read_template(ft_tokenizer *t, const json_t *processor, const c
     return FT_OK;
 }
 
-// No special tokens around the texts.
-static ft_status bare(ft_tokenizer *t) {
+ft_status ft_tokenizer_no_frame(ft_tokenizer *t) {
     FT_TRY(ft_template_add(&t->single, FT_TEMPLATE_TEXT, 0));
     FT_TRY(ft_template_add(&t->pair, FT_TEMPLATE_TEXT, 0));
     return ft_template_add(&t->pair, FT_TEMPLATE_PAIR, 1);
@@ -386,5 +385,5 @@ ft_status ft_tokenizer_read_pipeline(ft_tokenizer *t, const ft_tokenizer_json *j
     FT_TRY(check_splits(t, where[1]));
     bool done = false;
     if (parts[2] != NULL && !json_is_null(parts[2])) FT_TRY(read_processor(t, parts[2], where[2], &done));
-    return done ? FT_OK : bare(t);
+    return done ? FT_OK : ft_tokenizer_no_frame(t);
 }

@@ -139,6 +139,21 @@ ft_status ft_tokenizer_role(const ft_tokenizer_json *json, ft_arena *arena, cons
     return FT_OK;
 }
 
+int32_t ft_tokenizer_role_id(const ft_tokenizer *t, const char *role) {
+    for (int i = 0; i < FT_ROLES; i++)
+        if (strcmp(ROLES[i], role) == 0) return t->role[i];
+    return -1;
+}
+
+static ft_status number_roles(ft_tokenizer *t, const ft_tokenizer_json *json) {
+    for (int i = 0; i < FT_ROLES; i++) {
+        const char *content;
+        FT_TRY(ft_tokenizer_role(json, &t->arena, ROLES[i], &content));
+        t->role[i] = content != NULL ? ft_tokenizer_find(t, content) : -1;
+    }
+    return FT_OK;
+}
+
 // ---- collecting ----------------------------------------------------------------------------------------------------
 // Whether tokenizer_config.json lists this text among the extra tokens.
 static bool is_extra(const ft_tokenizer_json *json, const char *content) {
@@ -374,6 +389,7 @@ ft_status ft_tokenizer_read_tokens(ft_tokenizer *t, const ft_tokenizer_json *jso
     FT_TRY_GOTO(collect_extra(t, json, &named), done);
     for (size_t i = 0; i < named.count; i++)
         if (find_added(t, named.items[i].token.content) < 0) FT_TRY_GOTO(add(t, &named.items[i]), done);
+    status = number_roles(t, json);
 done:
     free(recorded.items);
     free(named.items);

@@ -45,6 +45,27 @@ ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *te
                                    size_t pair_length, int max_length, ft_truncation truncation, ft_token_ids *out,
                                    ft_token_ids *types);
 
+// The same without the special tokens around a text: for parts of one, and for chats, whose templates write theirs themselves.
+ft_status ft_tokenizer_encode_bare(const ft_tokenizer *tokenizer, const char *text, size_t length, ft_token_ids *out);
+
+// Appends the text of ids, as the tokenizers library decodes them: bytes of tokens of byte-level BPE, put together (a part that is not UTF-8
+// becomes U+FFFD; *text ends with a NUL that does not count). skip_special: special tokens are nothing. FT_INVALID: an id of no token, or a
+// tokenizer whose ids cannot be decoded (ft_tokenizer_decodes tells why).
+typedef struct ft_decoded {
+    char *text; // grown with realloc; free() it
+    size_t length, capacity;
+} ft_decoded;
+ft_status ft_tokenizer_decode(const ft_tokenizer *tokenizer, const int32_t *ids, size_t count, bool skip_special, ft_decoded *out);
+// The same as bytes, before they are known to be UTF-8: for who writes them as they come.
+ft_status ft_tokenizer_decode_bytes(const ft_tokenizer *tokenizer, const int32_t *ids, size_t count, bool skip_special, ft_decoded *out);
+ft_status ft_tokenizer_decodes(const ft_tokenizer *tokenizer); // FT_INVALID: it does not
+
+// The token of a role ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"); -1: the files name none.
+int32_t ft_tokenizer_role_id(const ft_tokenizer *tokenizer, const char *role);
+bool ft_tokenizer_is_special(const ft_tokenizer *tokenizer, int32_t id);
+// Bytes of the longest special token that a text ends with; 0: with none.
+size_t ft_tokenizer_special_end(const ft_tokenizer *tokenizer, const char *text, size_t length);
+
 int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer);                // number of ids
 const char *ft_tokenizer_token(const ft_tokenizer *tokenizer, int32_t id); // NULL out of range
 int32_t ft_tokenizer_padding_id(const ft_tokenizer *tokenizer);

@@ -73,6 +73,9 @@ ft_status ft_template_add(ft_template *to, int32_t id, int32_t type);
 // `last` text `last` (RoBERTa, of type 0).
 typedef enum ft_frame { FT_FRAME_BERT, FT_FRAME_ROBERTA } ft_frame;
 ft_status ft_tokenizer_frame(ft_tokenizer *tokenizer, int32_t first, int32_t last, ft_frame frame);
+ft_status ft_tokenizer_no_frame(ft_tokenizer *tokenizer); // no special tokens around the texts
+
+enum { FT_ROLES = 7 }; // bos, eos, unk, sep, pad, cls, mask
 
 struct ft_tokenizer {
     ft_arena arena;
@@ -94,9 +97,11 @@ struct ft_tokenizer {
     ft_added_set raw, normalized;
     ft_template single, pair;
     int32_t padding;
+    int32_t role[FT_ROLES];     // id of bos, eos, unk, sep, pad, cls, mask; -1: the files name none
+    const char *decoder;        // NULL: ids become text again; else what in the file stands against it
     int64_t max_length;
     char digest[65];
-    const char *files[12];
+    const char *files[13];
 };
 
 // ---- opening -------------------------------------------------------------------------------------------------------
@@ -110,8 +115,8 @@ typedef enum ft_class_kind {
     FT_CLASS_MPNET,
     FT_CLASS_DEBERTA,
     FT_CLASS_DEBERTA_V2,
+    FT_CLASS_QWEN2,
 } ft_class_kind;
-enum { FT_ROLES = 7 };
 typedef struct ft_class {
     ft_class_kind kind;
     const char *name; // of the library's class, without "Fast"
@@ -161,6 +166,8 @@ ft_status ft_spm_read(const char *path, ft_arena *arena, ft_spm *spm);
 
 // pipeline_file.c: normaliser, pre-tokenizer and post-processor of tokenizer.json, run as it is.
 ft_status ft_tokenizer_read_pipeline(ft_tokenizer *tokenizer, const ft_tokenizer_json *json);
+// decode.c: can ids become text again?
+ft_status ft_tokenizer_read_decoder(ft_tokenizer *tokenizer, const ft_tokenizer_json *json);
 // class_rules.c: the same as a class of the library builds them.
 ft_status ft_tokenizer_choose_class(ft_tokenizer_json *json, ft_arena *arena);
 ft_status ft_tokenizer_build_class(ft_tokenizer *tokenizer, const ft_tokenizer_json *json);

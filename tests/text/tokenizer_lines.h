@@ -177,7 +177,7 @@ static void mixed_line(text_line *l, int index) {
     }
 }
 
-static void code_points_line(text_line *l, int index) {
+static inline void code_points_line(text_line *l, int index) {
     l->length = 0;
     for (uint32_t c = 64 * (uint32_t)index; c < 64 * (uint32_t)index + 64; c++) {
         if (c >= 0xD800 && c <= 0xDFFF) continue;
