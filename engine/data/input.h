@@ -21,6 +21,10 @@ typedef struct ft_input_request {
     ft_rules_option rules;  // model.tokenizer_rules, or as the model was saved with
     const char *truncation; // data.truncation, but not "auto"
     bool lower_case;        // of texts, whatever the tokenizer's files say
+    // Of ft_language_input. Absent ones: what the model has.
+    bool learn_all;             // every token of a text is learned, else what an assistant says and what a prompt is answered with
+    const char *chat_template;  // a file; NULL or ""
+    const char *chat_variables; // a JSON object of what the template is told beside the messages; NULL or ""
 } ft_input_request;
 
 // What an input asks of a model, and what it makes of examples that are too long.
@@ -58,6 +62,7 @@ typedef struct ft_input_kind {
 extern const ft_input_kind ft_text_input; // text_input.c
 extern const ft_input_kind ft_word_input; // word_input.c: single texts, a label for every word
 extern const ft_input_kind ft_question_input; // question_input.c: questions with the passages that answer them
+extern const ft_input_kind ft_language_input; // language_input.c: texts to go on with, each token to be told from those before it
 // What a frozen trunk has made of sequences of another kind: a row each, which the head reads. It is nothing that is opened or built:
 // data sets of the other kind become such, and their rows come from feature_cache.h.
 extern const ft_input_kind ft_feature_input; // feature_input.c

@@ -4,8 +4,9 @@
 
 #include "engine/data/tables/table.h"
 
-// What a text is given: one class, any number of classes, numbers, a tag for every word (tags.h), or answers (answers.h).
-typedef enum ft_label_kind { FT_LABELS_CLASS = 0, FT_LABELS_CLASSES, FT_LABELS_NUMBERS, FT_LABELS_TAGS, FT_LABELS_ANSWERS } ft_label_kind;
+// What a text is given: one class, any number of classes, numbers, a tag for every word (tags.h), answers (answers.h), or at every
+// token the one behind it (language_input.c).
+typedef enum ft_label_kind { FT_LABELS_CLASS = 0, FT_LABELS_CLASSES, FT_LABELS_NUMBERS, FT_LABELS_TAGS, FT_LABELS_ANSWERS, FT_LABELS_NEXT_TOKENS } ft_label_kind;
 
 // The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are sorted
 // (bytes). Whole numbers may be written 1.0. Integers from 0 with gaps also keep their numbers if at least half of

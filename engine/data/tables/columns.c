@@ -150,8 +150,30 @@ static ft_status find_questions(const ft_columns *columns, const ft_table_reques
     return chosen->pair != FT_NO_COLUMN ? FT_OK : fail_unfound(columns, "context", "data.text_pair");
 }
 
+// Texts to go on with: messages (with the tools that they may use), what is asked and what is answered, or texts.
+static const char *const MESSAGES_NAMES[] = {"messages"}, *const TOOLS_NAMES[] = {"tools"}, *const PROMPT_NAMES[] = {"prompt"}, *const COMPLETION_NAMES[] = {"completion"};
+
+static ft_status find_language(const ft_columns *columns, const ft_table_request *r, ft_selection *chosen) {
+    int tools = FT_NO_COLUMN;
+    if (given(r->text)) return FT_OK;
+    FT_TRY(find_usual(columns, MESSAGES_NAMES, 1, chosen, NULL, &chosen->text));
+    FT_TRY(find_usual(columns, TOOLS_NAMES, 1, chosen, NULL, &tools));
+    if (chosen->text != FT_NO_COLUMN) {
+        if (!given(r->pair)) chosen->pair = tools;
+        return FT_OK;
+    }
+    FT_TRY(find_usual(columns, PROMPT_NAMES, 1, chosen, NULL, &chosen->text));
+    if (chosen->text != FT_NO_COLUMN && !given(r->pair)) {
+        FT_TRY(find_usual(columns, COMPLETION_NAMES, 1, chosen, NULL, &chosen->pair));
+        if (tools != FT_NO_COLUMN) return ft_fail_at(columns->file, 1, 0, "\"tools\" beside \"prompt\" are not supported: with \"messages\" they are");
+        if (chosen->pair == FT_NO_COLUMN) return fail_unfound(columns, "completion", "data.text_pair");
+    }
+    return chosen->text != FT_NO_COLUMN ? FT_OK : find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text);
+}
+
 static ft_status find_usual_columns(const ft_columns *columns, const ft_table_request *r, bool label_wanted, ft_selection *chosen) {
     if (r->questions) return find_questions(columns, r, label_wanted, chosen);
+    if (r->language) return find_language(columns, r, chosen);
     if (columns->numbered) {
         if (!given(r->text)) chosen->text = 0;
         if (!given(r->label) && label_wanted && columns->count > 1) chosen->label[chosen->label_count++] = columns->count - 1;
@@ -171,7 +193,7 @@ ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r
     *chosen = (ft_selection){.text = FT_NO_COLUMN, .pair = FT_NO_COLUMN, .id = FT_NO_COLUMN};
     chosen->label = ft_arena_alloc(arena, ((size_t)columns->count + 1) * sizeof *chosen->label);
     if (chosen->label == NULL) return FT_NO_MEMORY;
-    bool label_wanted = r->need != FT_LABEL_IGNORED;
+    bool label_wanted = r->need != FT_LABEL_IGNORED && !r->language;
     if (given(r->text)) FT_TRY(find_given(columns, r->text, "text", false, &chosen->text));
     if (given(r->pair)) FT_TRY(find_given(columns, r->pair, "second text", false, &chosen->pair));
     if (given(r->label) && label_wanted) FT_TRY(find_labels(columns, r->label, r->need == FT_LABEL_OPTIONAL, arena, chosen));
@@ -180,13 +202,14 @@ ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r
     if (r->id != NULL && !given(r->id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, NULL, &chosen->id));
 
     if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");
-    if (chosen->label_count == 0 && r->need == FT_LABEL_REQUIRED) return fail_unfound(columns, "label", "data.label_column");
+    if (chosen->label_count == 0 && r->need == FT_LABEL_REQUIRED && !r->language) return fail_unfound(columns, "label", "data.label_column");
     if (chosen->id == FT_NO_COLUMN && r->id != NULL && (!r->questions || given(r->id))) return fail_unfound(columns, "id", NULL);
     return check_apart(columns, chosen);
 }
 
 bool ft_columns_have_text(const ft_columns *columns, const ft_table_request *r) {
     for (int i = 0; i < columns->count; i++) {
+        if (r->language && (strcasecmp(columns->name[i], PROMPT_NAMES[0]) == 0 || strcasecmp(columns->name[i], MESSAGES_NAMES[0]) == 0)) return true;
         if (given(r->text) && strcmp(columns->name[i], r->text) == 0) return true;
         for (int n = 0; !given(r->text) && n < NAMES_TEXT; n++)
             if (strcasecmp(columns->name[i], TEXT_NAMES[n]) == 0) return true;

@@ -150,8 +150,18 @@ static ft_status answers_cell(ft_records *r, const json_t *value) {
     return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : ft_error_code();
 }
 
+// A list or an object as it stands.
+static ft_status json_cell(ft_records *r, const json_t *value) {
+    char *line = ft_json_line(value);
+    if (line == NULL) return FT_NO_MEMORY;
+    char *cell = ft_arena_format(r->arena, "%c%s", FT_JSON_CELL, line);
+    free(line);
+    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : FT_NO_MEMORY;
+}
+
 static ft_status value_cell(ft_records *r, const char *key, const json_t *value) {
     if (r->questions && is_answers(value)) return answers_cell(r, value);
+    if (r->language && (json_is_array(value) || json_is_object(value))) return json_cell(r, value);
     if (json_is_array(value)) return list_cell(r, key, value);
     char number[FT_REAL_TEXT];
     const char *text = value == NULL || json_is_null(value) ? "" : scalar_text(value, number);

@@ -25,11 +25,14 @@ typedef struct ft_cell {
 // end and label, what separates these three.
 #define FT_LIST_SEPARATOR '\x1F'
 #define FT_SPAN_SEPARATOR '\x1E'
+// What the cell of a list or an object begins with, where messages may be (ft_records.language).
+#define FT_JSON_CELL '\x1F'
 
 typedef struct ft_records {
     ft_format format; // TSV, CSV, JSONL or CONLL
     bool words;       // a text may be a list of words
     bool questions;   // a value may be answers
+    bool language;    // a value may be any JSON: its cell is FT_JSON_CELL and the text of it
     struct ft_squad *squad; // SQUAD: what is read (squad_records.c)
     char delimiter;
     const char *file; // for messages

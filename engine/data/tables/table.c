@@ -252,7 +252,7 @@ ft_status ft_table_format(const ft_table_request *request, const char *name, con
         return FT_OK;
     }
     if (*format != FT_FORMAT_AUTO) return FT_OK;
-    if (request->plain && !request->questions) return format_or_plain(request, name, data, length, format);
+    if ((request->plain || request->language) && !request->questions) return format_or_plain(request, name, data, length, format);
     *format = ft_format_of_content(data, length);
     return FT_OK;
 }
@@ -266,7 +266,7 @@ static ft_status begin(const ft_table *table, size_t length, const char *file, c
     FT_TRY(ft_table_format(request, file, table->data, length, &l->format));
     if (l->format == FT_FORMAT_CSV) l->delimiter = ft_csv_delimiter(table->data, length);
     if (l->format != FT_FORMAT_TEXT) return FT_OK;
-    if (request->need == FT_LABEL_REQUIRED) return ft_fail(FT_INVALID, file, "plain text has no labels");
+    if (request->need == FT_LABEL_REQUIRED && !request->language) return ft_fail(FT_INVALID, file, "plain text has no labels");
     if (request->id != NULL) return ft_fail(FT_INVALID, file, "plain text has no column of ids");
     if (request->pair != NULL && *request->pair != '\0') return ft_fail(FT_INVALID, file, "plain text has no second texts");
     return FT_OK;
@@ -286,6 +286,7 @@ static ft_status parse_piece(ft_table *table, size_t length, const char *file, c
     if (l->format == FT_FORMAT_CSV) records.delimiter = l->delimiter;
     records.words = request->words;
     records.questions = request->questions;
+    records.language = request->language;
     if (l->format != FT_FORMAT_JSONL && l->format != FT_FORMAT_CONLL && l->format != FT_FORMAT_SQUAD) table->delimiter = records.delimiter;
     ft_status status = read_rows(table, &records, request, l);
     l->line = records.line;
