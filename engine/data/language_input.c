@@ -49,12 +49,12 @@ static bool ends_with(const char *text, size_t length, const char *end, size_t e
 static ft_status join(building *b, const char *first, size_t first_length, const char *second, size_t second_length, size_t *length) {
     const ft_tokenizer *t = b->own->texts.tokenizer;
     const int32_t id = ft_tokenizer_role_id(t, "eos_token");
-    if (id < 0) {
+    if (id < 0 && !ft_tokenizer_closes(t)) {
         ft_fail(FT_INVALID, "tokenizer_config.json", "no \"eos_token\": nothing tells where a text ends");
         ft_hint("\"eos_token\": \"<|endoftext|>\", or whichever the model has");
         return FT_INVALID;
     }
-    const char *end = ft_tokenizer_token(t, id);
+    const char *end = id >= 0 ? ft_tokenizer_token(t, id) : ""; // else the tokenizer puts one behind every text
     const size_t end_length = strlen(end), most = first_length + second_length + end_length + 1;
     const bool ended = second != NULL ? ends_with(second, second_length, end, end_length) : ends_with(first, first_length, end, end_length);
     if (most > b->joined_room) {
@@ -90,7 +90,7 @@ static ft_status encode_completion(building *b, int64_t row, const char *prompt,
     return ft_learned_add(&b->learned, b->own->learn_all ? 0 : common, b->ids.count);
 }
 
-static bool is_json(const char *cell) { return cell[0] == FT_JSON_CELL; }
+static bool is_json(const char *cell) { return cell[0] == FT_JSON_CELL; } // of JSON lines, whose strings are UTF-8
 
 static ft_status parse_cell(const char *cell, json_t **out) {
     *out = NULL;
@@ -136,6 +136,8 @@ static ft_status encode_row(building *b, int64_t row) {
     const char *text = t->text[row], *pair = t->pair != NULL ? t->pair[row] : NULL;
     const bool completions = pair != NULL && strcmp(t->pair_column, "tools") != 0;
     b->ids.count = b->learned.count = 0;
+    if (t->format != FT_FORMAT_JSONL && completions) return encode_completion(b, row, text, t->text_length[row], pair, t->pair_length[row]);
+    if (t->format != FT_FORMAT_JSONL) return encode_text(b, text, t->text_length[row]);
     if (completions && is_json(text) != is_json(pair))
         return ft_fail(FT_INVALID, NULL, "a prompt and a completion are two texts, or two lists of messages");
     if (completions && is_json(text)) return encode_answer(b, text, pair);
@@ -206,6 +208,7 @@ static ft_status keep(building *b, ft_dataset *d) {
                     (long long)d->examples, w->max_length);
         return FT_INVALID;
     }
+    if (w->labels == NULL) return FT_OK; // nothing is learned of them
     if (b->without > 0)
         ft_warn("of %lld of %lld texts no token is learned, the first one at %s: completion or answers are empty, or "
                 "behind data.max_length = %d",
@@ -216,7 +219,6 @@ static ft_status keep(building *b, ft_dataset *d) {
                 "with tokens that it will not be given; a prompt that ends in front of a space or a line's end has "
                 "none of it",
                 (long long)b->moved, (long long)d->examples, ft_table_where(w->table, w->path, b->first_moved, where));
-    ft_info("learned    %lld of %lld tokens  %s", (long long)b->reads, (long long)d->tokens, w->path);
     return FT_OK;
 }
 

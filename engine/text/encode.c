@@ -181,6 +181,8 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *t, const char *text, size_t le
     return ft_tokenizer_encode_pair(t, text, length, NULL, 0, max_length, FT_TRUNCATE_LONGEST_FIRST, out, NULL);
 }
 
+bool ft_tokenizer_closes(const ft_tokenizer *t) { return t->single.count > 0 && t->single.items[t->single.count - 1].id >= 0; }
+
 ft_status ft_tokenizer_encode_bare(const ft_tokenizer *t, const char *text, size_t length, ft_token_ids *out) {
     const size_t begin = out->count;
     const ft_status status = ft_encode_text(t, text, length, SIZE_MAX, out);

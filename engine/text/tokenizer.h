@@ -62,6 +62,8 @@ ft_status ft_tokenizer_decodes(const ft_tokenizer *tokenizer); // FT_INVALID: it
 
 // The token of a role ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"); -1: the files name none.
 int32_t ft_tokenizer_role_id(const ft_tokenizer *tokenizer, const char *role);
+// Does a special token stand behind every text ([SEP])?
+bool ft_tokenizer_closes(const ft_tokenizer *tokenizer);
 bool ft_tokenizer_is_special(const ft_tokenizer *tokenizer, int32_t id);
 // Bytes of the longest special token that a text ends with; 0: with none.
 size_t ft_tokenizer_special_end(const ft_tokenizer *tokenizer, const char *text, size_t length);

@@ -136,6 +136,19 @@ static void test_batch(void **state) {
     ft_input_close(&input);
 }
 
+// A text may begin with any character, and is no list by that.
+static void test_odd_texts(void **state) {
+    ft_input input;
+    ft_dataset d;
+    assert_int_equal(open_input("qwen", "qwen3.jinja", false, false, &input), FT_OK);
+    assert_int_equal(build(&input, "{\"text\": \"\\u001f[x\"}\n{\"text\": \"[{\\\"role\\\": 1}]\"}\n{\"text\": \"\"}\n", "odd.jsonl", 64, &d), FT_OK);
+    assert_int_equal(d.sequences, 3);
+    ft_dataset_free(&d);
+    assert_int_equal(build(&input, "text\n\xFF[x\n", "odd.csv", 64, &d), FT_OK); // no UTF-8
+    ft_dataset_free(&d);
+    ft_input_close(&input);
+}
+
 static void test_digests(void **state) {
     static const struct {
         const char *template, *variables;
@@ -220,7 +233,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
     ft_log_set_level(FT_LOG_QUIET);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_batch), cmocka_unit_test(test_digests),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_batch), cmocka_unit_test(test_odd_texts), cmocka_unit_test(test_digests),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,22 +153,20 @@ static ft_status find_questions(const ft_columns *columns, const ft_table_reques
 // Texts to go on with: messages (with the tools that they may use), what is asked and what is answered, or texts.
 static const char *const MESSAGES_NAMES[] = {"messages"}, *const TOOLS_NAMES[] = {"tools"}, *const PROMPT_NAMES[] = {"prompt"}, *const COMPLETION_NAMES[] = {"completion"};
 
+static bool is_called(const ft_columns *columns, int column, const char *name) { return strcasecmp(columns->name[column], name) == 0; }
+
 static ft_status find_language(const ft_columns *columns, const ft_table_request *r, ft_selection *chosen) {
     int tools = FT_NO_COLUMN;
-    if (given(r->text)) return FT_OK;
-    FT_TRY(find_usual(columns, MESSAGES_NAMES, 1, chosen, NULL, &chosen->text));
+    if (chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, MESSAGES_NAMES, 1, chosen, NULL, &chosen->text));
+    if (chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, PROMPT_NAMES, 1, chosen, NULL, &chosen->text));
+    if (chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text));
+    if (chosen->text == FT_NO_COLUMN || given(r->pair)) return FT_OK;
     FT_TRY(find_usual(columns, TOOLS_NAMES, 1, chosen, NULL, &tools));
-    if (chosen->text != FT_NO_COLUMN) {
-        if (!given(r->pair)) chosen->pair = tools;
-        return FT_OK;
-    }
-    FT_TRY(find_usual(columns, PROMPT_NAMES, 1, chosen, NULL, &chosen->text));
-    if (chosen->text != FT_NO_COLUMN && !given(r->pair)) {
-        FT_TRY(find_usual(columns, COMPLETION_NAMES, 1, chosen, NULL, &chosen->pair));
-        if (tools != FT_NO_COLUMN) return ft_fail_at(columns->file, 1, 0, "\"tools\" beside \"prompt\" are not supported: with \"messages\" they are");
-        if (chosen->pair == FT_NO_COLUMN) return fail_unfound(columns, "completion", "data.text_pair");
-    }
-    return chosen->text != FT_NO_COLUMN ? FT_OK : find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text);
+    if (is_called(columns, chosen->text, MESSAGES_NAMES[0])) chosen->pair = tools;
+    if (!is_called(columns, chosen->text, PROMPT_NAMES[0])) return FT_OK;
+    if (tools != FT_NO_COLUMN) return ft_fail_at(columns->file, 1, 0, "\"tools\" beside \"prompt\" are not supported: with \"messages\" they are");
+    FT_TRY(find_usual(columns, COMPLETION_NAMES, 1, chosen, NULL, &chosen->pair));
+    return chosen->pair != FT_NO_COLUMN ? FT_OK : fail_unfound(columns, "completion", "data.text_pair");
 }
 
 static ft_status find_usual_columns(const ft_columns *columns, const ft_table_request *r, bool label_wanted, ft_selection *chosen) {

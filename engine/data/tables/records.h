@@ -25,8 +25,8 @@ typedef struct ft_cell {
 // end and label, what separates these three.
 #define FT_LIST_SEPARATOR '\x1F'
 #define FT_SPAN_SEPARATOR '\x1E'
-// What the cell of a list or an object begins with, where messages may be (ft_records.language).
-#define FT_JSON_CELL '\x1F'
+// What the cell of a list or an object of JSON lines begins with, where messages may be (ft_records.language): no string of theirs does.
+#define FT_JSON_CELL '\xFF'
 
 typedef struct ft_records {
     ft_format format; // TSV, CSV, JSONL or CONLL

@@ -185,7 +185,7 @@ def check(program, folder, count):
                 f.writelines(json.dumps(c, ensure_ascii=False) + "\n" for c in chats)
             run = subprocess.run([program, "tokenize", d, "--data", d + "/chats.jsonl", "--keep-going", "data.chat_variables=" + json.dumps({"date_string": "26 Jul 2024"})],
                                  capture_output=True, text=True)
-            lines = [json.loads(line) for line in run.stdout.splitlines()]
+            lines = [json.loads(line) for line in run.stdout.split("\n")[:-1]]
             if len(lines) != len(chats):
                 print(f"{name:40} not run: {run.stderr.strip().splitlines()[-1] if run.stderr else run.stdout[-200:]}")
                 continue
