@@ -141,8 +141,8 @@ static void test_odd_texts(void **state) {
     ft_input input;
     ft_dataset d;
     assert_int_equal(open_input("qwen", "qwen3.jinja", false, false, &input), FT_OK);
-    assert_int_equal(build(&input, "{\"text\": \"\\u001f[x\"}\n{\"text\": \"[{\\\"role\\\": 1}]\"}\n{\"text\": \"\"}\n", "odd.jsonl", 64, &d), FT_OK);
-    assert_int_equal(d.sequences, 3);
+    assert_int_equal(build(&input, "{\"text\": \"\\u001f[x\"}\n{\"text\": \"[{\\\"role\\\": 1}]\"}\n{\"text\": \"\"}\n{\"text\": \"x\\u001f\"}\n", "odd.jsonl", 64, &d), FT_OK);
+    assert_int_equal(d.sequences, 4);
     ft_dataset_free(&d);
     assert_int_equal(build(&input, "text\n\xFF[x\n", "odd.csv", 64, &d), FT_OK); // no UTF-8
     ft_dataset_free(&d);

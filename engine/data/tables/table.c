@@ -47,7 +47,7 @@ static bool is_list(const ft_cell *cell) { return cell->length > 0 && cell->text
 
 static ft_status text_cell(const ft_records *r, const ft_cell *cell, const char **text, size_t *length) {
     if (r->questions && memchr(cell->text, '\0', cell->length) != NULL) return ft_fail_at(r->file, cell->line, 0, "a NUL byte in the text");
-    if (r->format == FT_FORMAT_JSONL && is_list(cell) && !r->words)
+    if (r->format == FT_FORMAT_JSONL && is_list(cell) && !r->words && !r->language)
         return ft_fail_at(r->file, cell->line, cell->column, "the text is a list, not a string");
     *text = cell->text;
     *length = cell->length;
