@@ -11,7 +11,7 @@ static head_plan plan_of(const ft_attention_shape *shape, ft_attention_cut cut, 
                    .keys = shape->cu_keys[sequence + 1] - shape->cu_keys[sequence]};
     int64_t rows = cut == FT_CUT_KEYS ? h.keys : h.queries, other = cut == FT_CUT_KEYS ? h.queries : h.keys;
     // How many a block of the other side reaches, as far from the ends: who computes is all that this decides.
-    const int64_t reach = 2 * (int64_t)shape->window + FT_ATTENTION_KEYS;
+    const int64_t reach = (shape->causal ? 1 : 2) * (int64_t)shape->window + FT_ATTENTION_KEYS;
     if (shape->window > 0 && reach < other) other = reach;
     h.block = cut == FT_CUT_KEYS ? FT_ATTENTION_KEYS : cut == FT_CUT_QUERIES ? FT_ATTENTION_QUERIES : rows;
     if (h.block < 1) h.block = 1; // no queries: an item is there still, since it may have keys with gradients to clear

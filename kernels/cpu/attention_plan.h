@@ -50,19 +50,25 @@ typedef struct ft_attention_item {
     int64_t first_query, last_query, first_key, last_key; // the item's part of them
 } ft_attention_item;
 
-// Rows of one side that rows [first, last) of the other reach within the window, in whole blocks of `block` from the first row of the
-// sequence on: a block reaches another one exactly if that reaches it. All of them without a window; first == last: none.
+// Rows of one side that rows [first, last) of the other reach, `before` and `after` their own places, in whole blocks of `block` from the first
+// row of the sequence on: a block reaches another one exactly if that reaches it. first == last: none.
 typedef struct ft_attention_span {
     int64_t first, last;
 } ft_attention_span;
-static inline ft_attention_span ft_attention_reach(int32_t window, int64_t first, int64_t last, int64_t rows, int64_t block) {
+static inline ft_attention_span ft_attention_reach(int32_t before, int32_t after, int64_t first, int64_t last, int64_t rows, int64_t block) {
     ft_attention_span span = {0, rows};
-    if (window == 0) return span;
-    if (first - window >= rows) return (ft_attention_span){rows, rows};
-    if (first > window) span.first = (first - window) / block * block;
-    if (last + window < rows) span.last = (last + window + block - 1) / block * block;
+    if (first - before >= rows) return (ft_attention_span){rows, rows};
+    if (first > before) span.first = (first - before) / block * block;
+    if (last + after < rows) span.last = (last + after + block - 1) / block * block;
     if (span.last > rows) span.last = rows;
     return span;
+}
+// Keys that queries see, and queries that see keys.
+static inline ft_attention_span ft_attention_keys(ft_attention_band band, int64_t first, int64_t last, int64_t keys) {
+    return ft_attention_reach(band.behind, band.ahead, first, last, keys, FT_ATTENTION_KEYS);
+}
+static inline ft_attention_span ft_attention_queries(ft_attention_band band, int64_t first, int64_t last, int64_t queries) {
+    return ft_attention_reach(band.ahead, band.behind, first, last, queries, FT_ATTENTION_QUERIES);
 }
 
 typedef void ft_attention_work(void *context, const ft_attention_item *item, int thread);

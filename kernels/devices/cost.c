@@ -57,7 +57,8 @@ ft_cost ft_rope_cost(const ft_rope_args *a) { return (ft_cost){3 * elements(a->x
 
 // Score pairs of all heads, times the width of a head: 2 operations each of these for every product of that size.
 static double pairs(const ft_attention_shape *s, ft_tensor q, ft_tensor k) {
-    double keys = (double)(s->max_keys < k.rows ? s->max_keys : k.rows), band = 2.0 * s->window + 1;
+    double keys = (double)(s->max_keys < k.rows ? s->max_keys : k.rows), band = (s->causal ? 1.0 : 2.0) * s->window + 1;
+    if (s->causal) keys = (keys + 1) / 2; // on the average
     return elements(q) * (s->window > 0 && band < keys ? band : keys);
 }
 

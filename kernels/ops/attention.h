@@ -9,6 +9,8 @@
 // window w > 0: query i sees the keys j with |i - j| <= w alone, in P as in its gradients; every query of a sequence that has keys
 // sees one then, so that queries are at most w more than keys. Scores outside of it are not computed, but for what rounds the band
 // up to tiles: time and traffic are those of min(keys, 2 w + tiles) keys a query.
+// causal: query i sees the keys j <= i alone; with a window those of them with i - j <= w. What is said of windows holds: tiles in which nothing is seen
+// are not computed.
 // key_heads < heads (grouped queries): head h reads the keys and values of head h / (heads / key_heads), of which there are so many. dK and
 // dV are sums over the heads of a group, one head after the other.
 // bias: s_ij = scale * <Q_i, K_j> + table[slots[clamp(i - j, -reach, reach) + reach], h] in place of the product alone, in P as in lse.
@@ -29,9 +31,22 @@ typedef struct ft_attention_shape {
     const int32_t *cu_keys;           // [sequences + 1]
     float scale;                      // 1/sqrt(head_dim) for BERT
     int32_t window;                   // 0: every query sees every key
+    bool causal;                      // but for those behind it
     int32_t key_heads;                // of keys and values, a divisor of heads; 0: as many
     ft_score_dropout dropout;
 } ft_attention_shape;
+
+// How far a query sees: keys of smaller positions, and of larger ones.
+typedef struct ft_attention_band {
+    int32_t behind, ahead;
+} ft_attention_band;
+static inline ft_attention_band ft_attention_band_of(const ft_attention_shape *s) {
+    const int32_t all = 1 << 30; // further than any
+    const int32_t window = s->window > 0 ? s->window : all;
+    const ft_attention_band band = {window, s->causal ? 0 : window};
+    return band;
+}
+static inline bool ft_attention_is_banded(const ft_attention_shape *s) { return s->window > 0 || s->causal; }
 
 static inline int32_t ft_attention_key_heads(const ft_attention_shape *s) { return s->key_heads > 0 ? s->key_heads : s->heads; }
 static inline int32_t ft_attention_group(const ft_attention_shape *s) { return s->heads / ft_attention_key_heads(s); } // heads that share keys

@@ -7,7 +7,7 @@
 
 static bool fits_attention(const ft_attention_shape *a) {
     const ft_score_dropout *d = &a->dropout;
-    return a->heads > 0 && a->head_dim > 0 && a->sequences > 0 && a->cu_queries && a->cu_keys && a->window == 0 && a->key_heads == 0 &&
+    return a->heads > 0 && a->head_dim > 0 && a->sequences > 0 && a->cu_queries && a->cu_keys && a->window == 0 && !a->causal && a->key_heads == 0 &&
            (d->probability == 0.0f || (d->step && d->sequence_slot));
 }
 

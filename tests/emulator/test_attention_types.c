@@ -59,6 +59,22 @@ static void test_windows(void **state) {
             }
 }
 
+// Causal, with windows and without, shared keys and a bias, on tensor cores and on the plain path (20, 96); last rows of tiles that see one key.
+static void test_causal(void **state) {
+    static const int32_t lengths[] = {37, 1, 300, 130}, head_dims[] = {32, 64, 96, 128, 20}, windows[] = {0, 1, 40, 64, 100};
+    for (int d = 0; d < 5; d++)
+        for (int w = 0; w < 5; w++)
+            for (int type = 0; type < 3; type++) {
+                if (w > 0 && (d + w + type) % (SLOW ? 7 : 3) != 0) continue;
+                attention_case c = typed_case(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, false, w % 2 ? 0.2f : 0);
+                if (w == 2) c = biased_case(c, 6, 20);
+                c.causal = true;
+                c.window = windows[w];
+                c.key_heads = w == 3 || (w == 0 && d % 2) ? 1 : 0;
+                check_typed(c, dtypes[type], true, d + w, SLOW ? 1 : 2);
+            }
+}
+
 // NaNs further away than the window and a tile on both sides leave no trace: nothing is computed there.
 static void test_far_tiles_are_not_computed(void **state) {
     static const int32_t length = 400;
@@ -325,6 +341,7 @@ int main(void) {
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_pooled_queries),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_causal),
         cmocka_unit_test(test_shared_keys),
         cmocka_unit_test(test_bias),
         cmocka_unit_test(test_far_tiles_are_not_computed),

@@ -16,6 +16,7 @@ typedef struct attention_case {
     ft_step_state step;
     float probability;
     int32_t window; // 0: none
+    bool causal;
     int32_t key_heads; // 0: as many as heads; else k and v begin where they would, and are narrower
     fenced bias, bias_start; // of plain attention: a row for each slot. bias_start: what its gradient is added to; none: zeros
     int32_t bias_rows;
@@ -124,6 +125,7 @@ static ft_disentangled_shape shape_of(const attention_case *c) {
                                                  .cu_keys = c->cu_keys,
                                                  .scale = c->scale,
                                                  .window = c->window,
+                                                 .causal = c->causal,
                                                  .key_heads = c->key_heads},
                                    .reach = c->reach,
                                    .slots = c->slots};
@@ -310,7 +312,7 @@ static double score_factor(const attention_case *c, int32_t sequence, int32_t he
     return bits < threshold ? 0.0 : (double)ft_dropout_scale(threshold);
 }
 
-static bool sees(const attention_case *c, int64_t i, int64_t j) { return c->window == 0 || llabs(i - j) <= c->window; }
+static bool sees(const attention_case *c, int64_t i, int64_t j) { return (c->window == 0 || llabs(i - j) <= c->window) && (!c->causal || j <= i); }
 
 static double dot(const double *a, const double *b, int64_t n) {
     double sum = 0;

@@ -81,6 +81,53 @@ static void test_far_tiles_are_not_computed(void **state) {
     case_free(&c);
 }
 
+// ---- causal ------------------------------------------------------------------------------------------------------------
+
+static attention_case causal_case(attention_case c, int32_t window, int32_t key_heads) {
+    c.causal = true;
+    c.window = window;
+    c.key_heads = key_heads;
+    return c;
+}
+
+static void test_the_oracle_of_causality_against_finite_differences(void **state) {
+    static const int32_t lengths[] = {1, 3, 7};
+    for (int window = 0; window < 3; window++) {
+        check_oracle(causal_case(plain_case(2, 5, 3, lengths, false, window & 1 ? 0.3f : 0, 1.5), window, 0));
+        check_oracle(causal_case(plain_case(4, 3, 3, lengths, window > 0, 0, 1.5), window, 2));
+    }
+}
+
+// Lengths around tiles, windows of one key and more, shared keys, a bias.
+static void test_causal(void **state) {
+    static const int32_t lengths[] = {11, 1, 64, 130, 300}, windows[] = {0, 1, 16, 63, 64, 65, 299, 400}, head_dims[] = {16, 32, 64, 96, 128};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        for (int dropout = 0; dropout < 2; dropout++)
+            check_case(causal_case(plain_case(4, i % 2 ? 16 : 64, 5, lengths, false, dropout ? 0.1f : 0, 1), windows[i], i % 4 == 2 ? 1 : i % 4 == 1 ? 2 : 0), 1e-6, 4e-6);
+    for (size_t i = 0; i < sizeof head_dims / sizeof head_dims[0]; i++)
+        check_case(causal_case(plain_case(2, head_dims[i], 5, lengths, false, i % 2 ? 0.1f : 0, 1), 0, i % 2 ? 1 : 0), 1e-6, 4e-6);
+    check_case(causal_case(biased_case(plain_case(2, 32, 5, lengths, false, 0.1f, 1), 32, 128), 0, 0), 1e-6, 6e-6);
+}
+
+// What lies behind a query is not read: NaNs there leave no trace in it, but for those of its tile.
+static void test_later_tiles_are_not_computed(void **state) {
+    static const int32_t length = 500;
+    attention_case c = causal_case(plain_case(2, 32, 1, &length, false, 0.1f, 1), 0, 0);
+    const int64_t hidden = hidden_of(&c);
+    float *before = run_everywhere(run_attention, &c, end_of(&c));
+    for (int64_t j = hidden; j < 3 * hidden; j++) *at(c.qkv.t, 300, j) = NAN;
+    float *after = run_everywhere(run_attention, &c, end_of(&c));
+    static const int parts_shown[] = {OUT, DQ};
+    for (int part = 0; part < 2; part++) {
+        const size_t start = parts_of(&c).at[parts_shown[part]];
+        assert_memory_equal(before + start, after + start, (size_t)(256 * hidden) * sizeof(float)); // 300 is in the tile from 256 on
+        assert_true(isnan(after[start + (size_t)(301 * hidden)]));
+    }
+    free(before);
+    free(after);
+    case_free(&c);
+}
+
 // ---- heads that share keys, and a bias by distance ----------------------------------------------------------------------
 
 static attention_case shared_case(int32_t heads, int32_t key_heads, int32_t head_dim, int32_t sequences, const int32_t *lengths, bool pooled, float probability) {
@@ -241,6 +288,9 @@ int main(void) {
         cmocka_unit_test(test_the_oracle_of_windows_against_finite_differences),
         cmocka_unit_test(test_a_window_wide_enough_is_none),
         cmocka_unit_test(test_far_tiles_are_not_computed),
+        cmocka_unit_test(test_the_oracle_of_causality_against_finite_differences),
+        cmocka_unit_test(test_causal),
+        cmocka_unit_test(test_later_tiles_are_not_computed),
         cmocka_unit_test(test_the_oracle_of_shared_keys_and_bias_against_finite_differences),
         cmocka_unit_test(test_shared_keys),
         cmocka_unit_test(test_one_head_a_group_is_none),

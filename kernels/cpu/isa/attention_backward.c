@@ -67,7 +67,7 @@ static void clear_unseen(const ft_attention_backward_args *a, const ft_attention
     const int64_t d = a->shape.head_dim, row = a->shape.cu_keys[item->sequence];
     for (int64_t key = item->first_key; key < item->last_key; key += KEYS) {
         const int64_t end = item->last_key - key < KEYS ? item->last_key : key + KEYS;
-        const ft_attention_span seen = ft_attention_reach(a->shape.window, key, end, item->queries, QUERIES);
+        const ft_attention_span seen = ft_attention_queries(ft_attention_band_of(&a->shape), key, end, item->queries);
         if (seen.first < seen.last) continue;
         clear_rows(a->dk, row + key, end - key, item->head * d, d);
         clear_rows(a->dv, row + key, end - key, item->head * d, d);
@@ -98,25 +98,25 @@ static void backward_head(const backward_job *job, const ft_attention_item *item
     if (sums) memset(sums - item->keys, 0, (size_t)(item->queries + item->keys) * sizeof *sums);
     ft_score_stream stream = job->stream;
     if (stream.threshold) stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], head);
-    const int32_t window = a->shape.window;
+    const ft_attention_band band = ft_attention_band_of(&a->shape);
     // Of a cut in keys the queries that see them, of a cut in queries the keys that they see.
     ft_attention_span queries = {item->first_query, item->last_query};
-    if (job->cut == FT_CUT_KEYS) queries = ft_attention_reach(window, item->first_key, item->last_key, item->queries, QUERIES);
+    if (job->cut == FT_CUT_KEYS) queries = ft_attention_queries(band, item->first_key, item->last_key, item->queries);
     for (b->first = queries.first; b->first < queries.last; b->first += QUERIES) {
         b->rows = queries.last - b->first < QUERIES ? queries.last - b->first : QUERIES;
         load_queries(b, a, query_row + b->first, head);
         ft_attention_span seen = {item->first_key, item->last_key};
-        if (job->cut != FT_CUT_KEYS) seen = ft_attention_reach(window, b->first, b->first + b->rows, item->keys, KEYS);
+        if (job->cut != FT_CUT_KEYS) seen = ft_attention_keys(band, b->first, b->first + b->rows, item->keys);
         for (int64_t key = seen.first; key < seen.last; key += KEYS) {
             int64_t keys = seen.last - key < KEYS ? seen.last - key : KEYS, row = key_row + key;
             // The block that sees these keys first sets their gradients, and so does the first one that is seen those of the queries.
-            const bool more = !first || b->first > ft_attention_reach(window, key, key + keys, item->queries, QUERIES).first;
+            const bool more = !first || b->first > ft_attention_queries(band, key, key + keys, item->queries).first;
             tile_block k = tile_gather(ft_row(a->k, row) + key_column, a->k.stride, keys, d, near_keys);
             tile_block v = tile_gather(ft_row(a->v, row) + key_column, a->v.stride, keys, d, near_keys + KEYS * d);
             tile_product(keys, b->lanes, d, k.x, k.row, A_ROWS, b->q_columns, QUERIES, p, QUERIES, false);
             tile_product(keys, b->lanes, d, v.x, v.row, A_ROWS, b->dout_columns, QUERIES, ds, QUERIES, false);
             if (job->bias.line) add_bias(&job->bias, head, p, QUERIES, b->first, b->lanes, key, keys);
-            if (!sees_all(b->first, b->rows, key, keys, window)) mask_scores(p, QUERIES, b->first, b->lanes, key, keys, window);
+            if (!sees_all(b->first, b->rows, key, keys, band)) mask_scores(p, QUERIES, b->first, b->lanes, key, keys, band);
             gradient_scores(b->lse, b->dot, b->first, b->lanes, key, keys, &stream, a->shape.scale, p, ds, QUERIES);
             if (sums) add_by_distance(sums, ds, QUERIES, b->first, b->rows, key, keys);
             if (job->key_gradients) {
@@ -152,7 +152,7 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     scratch.p = b->near_dout + d * QUERIES;
     scratch.ds = scratch.p + KEYS * QUERIES;
     scratch.near_keys = scratch.ds + KEYS * QUERIES;
-    if (a->shape.window > 0 && job->key_gradients) clear_unseen(a, item);
+    if (ft_attention_is_banded(&a->shape) && job->key_gradients) clear_unseen(a, item);
     for (int64_t i = 0; i < group; i++) backward_head(job, item, (int32_t)(item->head * group + i), i == 0, &scratch);
 }
 

@@ -69,8 +69,8 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
         stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], item->head);
     softmax_state state;
     tile_transpose(ft_row(a->q, query_row) + item->head * d, a->q.stride, rows, d, a->shape.scale, queries, QUERIES);
-    const int32_t window = a->shape.window;
-    const ft_attention_span span = ft_attention_reach(window, item->first_query, item->last_query, item->keys, KEYS);
+    const ft_attention_band band = ft_attention_band_of(&a->shape);
+    const ft_attention_span span = ft_attention_keys(band, item->first_query, item->last_query, item->keys);
     for (int64_t key = span.first; key < span.last; key += KEYS) {
         const bool first = key == span.first;
         int64_t keys = span.last - key < KEYS ? span.last - key : KEYS;
@@ -78,7 +78,7 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
         tile_block v = tile_gather(ft_row(a->v, key_row + key) + key_column, a->v.stride, keys, d, near_values);
         tile_product(keys, lanes, d, k.x, k.row, A_ROWS, queries, QUERIES, scores, QUERIES, false);
         if (job->bias.line) add_bias(&job->bias, item->head, scores, QUERIES, item->first_query, lanes, key, keys);
-        if (!sees_all(item->first_query, rows, key, keys, window)) mask_scores(scores, QUERIES, item->first_query, lanes, key, keys, window);
+        if (!sees_all(item->first_query, rows, key, keys, band)) mask_scores(scores, QUERIES, item->first_query, lanes, key, keys, band);
         for (int64_t i = 0; i < lanes; i += FT_LANES) {
             softmax_step(&state, scores + i, QUERIES, i, keys, first);
             if (stream.threshold) drop_scores(&stream, scores + i, QUERIES, item->first_query + i, key, keys);

@@ -28,7 +28,7 @@ struct ft_attention_problem {
     ft_bias_view bias;
     const int32_t *cu_queries, *cu_keys;
     float scale;
-    int window; // furthest key that a query sees; further than any, where all are seen
+    int behind, ahead; // furthest keys that a query sees, in front of it and behind it; further than any, where all are seen
     // dropout; threshold 0: none, and no pointer is read
     uint32_t threshold, layer, site;
     float keep_scale;
@@ -45,7 +45,9 @@ static inline ft_attention_problem ft_attention_problem_of(const ft_attention_sh
     p.cu_queries = shape.cu_queries;
     p.cu_keys = shape.cu_keys;
     p.scale = shape.scale;
-    p.window = shape.window > 0 ? shape.window : 1 << 30;
+    const ft_attention_band band = ft_attention_band_of(&shape);
+    p.behind = band.behind;
+    p.ahead = band.ahead;
     p.threshold = shape.dropout.probability > 0 ? ft_dropout_threshold(shape.dropout.probability) : 0;
     p.layer = shape.dropout.layer;
     p.site = shape.dropout.site;
@@ -65,7 +67,7 @@ static inline bool ft_attention_has_tensor_path(const ft_attention_shape &shape,
     int d = shape.head_dim;
     // (their largest score is looked for before it is scaled)
     return shape.scale > 0 && (dtype == FT_BF16 || dtype == FT_F16) && (d == 32 || d == 64 || d == 96 || d == 128) &&
-           (shape.window == 0 || d != 96); // no instance: no model with a window has such heads
+           (!ft_attention_is_banded(&shape) || d != 96); // no instance: no model with a window, or a causal one, has such heads
 }
 
 // ---- in kernels --------------------------------------------------------------------------------------------------------
@@ -91,21 +93,23 @@ FT_DEVICE ft_attention_place ft_attention_place_of(const ft_attention_problem &p
     return ft_attention_place_of(p, int(blockIdx.x));
 }
 
-// Rows of the other side, of which there are `others`, that rows [first, first + rows) reach within the window, from the beginning of a
-// tile on (a power of two).
+// OF_KEYS below: the own rows are keys, and the others queries.
+FT_DEVICE bool ft_attention_sees(const ft_attention_problem &p, int query, int key) { return query - key <= p.behind && key - query <= p.ahead; }
+// Rows of the other side, of which there are `others`, that rows [first, first + rows) reach, from the beginning of a tile on (a power of two).
 struct ft_attention_span {
     int first, end;
 };
-template <int TILE> FT_DEVICE ft_attention_span ft_attention_span_of(const ft_attention_problem &p, int first, int rows, int others) {
-    const int low = first - p.window, high = first + rows + p.window;
+template <int TILE, bool OF_KEYS>
+FT_DEVICE ft_attention_span ft_attention_span_of(const ft_attention_problem &p, int first, int rows, int others) {
+    const int low = first - (OF_KEYS ? p.ahead : p.behind), high = first + rows + (OF_KEYS ? p.behind : p.ahead);
     return {low > 0 ? low / TILE * TILE : 0, high < others ? high : others};
 }
 // Do rows [row, row + rows) reach any, or all, of rows [other, other + others)?
-FT_DEVICE bool ft_attention_reaches(const ft_attention_problem &p, int row, int rows, int other, int others) {
-    return other < row + rows + p.window && row < other + others + p.window;
+template <bool OF_KEYS> FT_DEVICE bool ft_attention_reaches(const ft_attention_problem &p, int row, int rows, int other, int others) {
+    return other < row + rows + (OF_KEYS ? p.behind : p.ahead) && row < other + others + (OF_KEYS ? p.ahead : p.behind);
 }
-FT_DEVICE bool ft_attention_reaches_all(const ft_attention_problem &p, int row, int rows, int other, int others) {
-    return other + others - 1 - row <= p.window && row + rows - 1 - other <= p.window;
+template <bool OF_KEYS> FT_DEVICE bool ft_attention_reaches_all(const ft_attention_problem &p, int row, int rows, int other, int others) {
+    return other + others - 1 - row <= (OF_KEYS ? p.behind : p.ahead) && row + rows - 1 - other <= (OF_KEYS ? p.ahead : p.behind);
 }
 
 // Which scores of one head of one sequence are kept (philox.h).
@@ -167,9 +171,9 @@ ft_status ft_attention_bias_gradient(ft_device *device, const ft_attention_backw
 // What FTENGINE_ATTENTION (path.h) says. An error for a name that it does not know, and for wgmma where the device has no
 // such instructions. The path has not been tried on a chip yet, so nobody gets it who does not ask.
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
-// Of what has a tensor path and is aligned: head sizes 64 and 128, without a window.
+// Of what has a tensor path and is aligned: head sizes 64 and 128, where every query sees every key.
 template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
-    return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 && args.shape.window == 0 &&
+    return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 && !ft_attention_is_banded(&args.shape) &&
            ft_attention_group(&args.shape) == 1 && args.bias.table.data == nullptr;
 }
 ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &args);

@@ -91,7 +91,7 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
     };
 
     ft_attention_span span = {0, other_count};
-    if constexpr (WINDOW) span = ft_attention_span_of<OTHER>(a.problem, first, own_count - first < OWN ? own_count - first : OWN, other_count);
+    if constexpr (WINDOW) span = ft_attention_span_of<OTHER, OF_KEYS>(a.problem, first, own_count - first < OWN ? own_count - first : OWN, other_count);
     if (span.first < span.end) { // else nothing is read, and no barrier of the loop would order these copies with the end
         ft_tile_load<OWN, D, THREADS>(own0, a.own[0].data + (own_row + first) * a.own[0].stride + column, a.own[0].stride,
                                       own_count - first);
@@ -129,7 +129,7 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
             const float *const tile_lse = others_lse + buffer * OTHER, *const tile_delta = others_delta + buffer * OTHER;
 
             bool sees = true;
-            if constexpr (WINDOW) sees = ft_attention_reaches(a.problem, first + mine, 16, base, OTHER);
+            if constexpr (WINDOW) sees = ft_attention_reaches<OF_KEYS>(a.problem, first + mine, 16, base, OTHER);
             if (sees) {
                 float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
                 ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
@@ -140,15 +140,15 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
 #pragma unroll
                         for (int e = 0; e < 4; e++) p[n][e] += line[(OF_KEYS ? -1 : 1) * (e / 2 * 8 - n * 8 - e % 2)];
                 }
-                bool partly = base + OTHER > other_count; // the last tile, where it is not full, and those at the edges of the window: 2^-inf = 0
-                if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(a.problem, first + mine, 16, base, OTHER);
+                bool partly = base + OTHER > other_count; // the last tile, where it is not full, and those at the edges of what is seen: 2^-inf = 0
+                if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all<OF_KEYS>(a.problem, first + mine, 16, base, OTHER);
                 if (partly)
 #pragma unroll
                     for (int n = 0; n < OTHER / 8; n++)
 #pragma unroll
                         for (int e = 0; e < 4; e++) {
                             const int there = base + n * 8 + t + e % 2, here = first + mine + g + e / 2 * 8;
-                            if (there >= other_count || (WINDOW && abs(here - there) > a.problem.window)) p[n][e] = -INFINITY;
+                            if (there >= other_count || (WINDOW && !ft_attention_sees(a.problem, OF_KEYS ? there : here, OF_KEYS ? here : there))) p[n][e] = -INFINITY;
                         }
 #pragma unroll
                 for (int c = 0; c < OTHER / 16; c++) {
@@ -228,7 +228,7 @@ ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const
                          shared_bytes<D>(), ft_stream(device), arguments);
     };
     if constexpr (D != 96)
-        if (a.shape.window > 0 || bias.data != nullptr) return launch(attention_window_backward<T, D, OF_KEYS>);
+        if (ft_attention_is_banded(&a.shape) || bias.data != nullptr) return launch(attention_window_backward<T, D, OF_KEYS>);
     return launch(attention_backward<T, D, OF_KEYS>);
 }
 

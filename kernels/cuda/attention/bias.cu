@@ -88,7 +88,7 @@ template <class T, int D> FT_KERNEL void __launch_bounds__(THREADS) attention_bi
         __syncthreads(); // all have read the item before
         ft_tile_load<OWN, D, THREADS>(own0, a.q.at(at.first_query + first, column), a.q.stride, at.queries - first);
         ft_tile_load<OWN, D, THREADS>(own1, a.dout.at(at.first_query + first, column), a.dout.stride, at.queries - first);
-        const ft_attention_span span = ft_attention_span_of<OTHER>(a.problem, first, OWN, at.keys);
+        const ft_attention_span span = ft_attention_span_of<OTHER, false>(a.problem, first, OWN, at.keys);
         for (int base = span.first; base < span.end; base += OTHER) {
             __syncthreads(); // all have read the tile before
             ft_tile_load<OTHER, D, THREADS>(other0, a.k.at(at.first_key + base, key_column), a.k.stride, at.keys - base);
@@ -104,7 +104,7 @@ template <class T, int D> FT_KERNEL void __launch_bounds__(THREADS) attention_bi
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
                     const int key = base + n * 8 + t + e % 2, query = first + mine + g + e / 2 * 8;
-                    const bool seen = key < at.keys && query < at.queries && abs(query - key) <= a.problem.window;
+                    const bool seen = key < at.keys && query < at.queries && ft_attention_sees(a.problem, query, key);
                     p[n][e] = seen ? p[n][e] + line[query - key] : -INFINITY;
                 }
 #pragma unroll
@@ -147,7 +147,7 @@ template <class T> FT_KERNEL void __launch_bounds__(THREADS, 2) attention_plain_
         if (first >= at.queries) continue; // the whole block alike
         const ft_score_filter filter = ft_score_filter_of(a.problem, at);
         const query_numbers<T> numbers = {a, at};
-        const ft_attention_span span = ft_attention_span_of<OTHER>(a.problem, first, PLAIN_ROWS, at.keys);
+        const ft_attention_span span = ft_attention_span_of<OTHER, false>(a.problem, first, PLAIN_ROWS, at.keys);
         for (int base = span.first; base < span.end; base += OTHER) {
             float s[PAIRS] = {}, dp[PAIRS] = {};
             for (int c = 0; c < d; c += PIECE) {
@@ -170,7 +170,7 @@ template <class T> FT_KERNEL void __launch_bounds__(THREADS, 2) attention_plain_
             for (int n = 0; n < PAIRS; n++) {
                 const int row = warp + WARPS * n, query = first + row, key = base + lane;
                 float ds = 0.0f;
-                if (query < at.queries && key < at.keys && abs(query - key) <= a.problem.window) {
+                if (query < at.queries && key < at.keys && ft_attention_sees(a.problem, query, key)) {
                     const float p = expf((s[n] + a.problem.bias.of(at.head)[query - key]) * a.problem.scale - numbers.lse(query));
                     ds = p * ((ft_keeps(filter, query, key) ? dp[n] * a.problem.keep_scale : 0.0f) - numbers.delta(query));
                 }

@@ -16,7 +16,7 @@ template <int D> struct plan { // as registers allow
     static constexpr size_t SHARED = ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D);
 };
 
-// WINDOW: tiles of keys that the block sees none of are not visited, and a warp computes those that its own queries see some of.
+// WINDOW: there is one, or causality. Tiles of keys that the block sees none of are not visited, and a warp computes those that its own queries see some of.
 template <class T, int D, bool WINDOW>
 FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, const ft_view<const T> &k, const ft_view<const T> &v,
                             const ft_view<T> &out, const ft_view<float> &lse, const ft_attention_problem &problem) {
@@ -37,7 +37,7 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
     const T *const rows_v = v.data + at.first_key * v.stride + at.head / problem.group * D;
 
     ft_attention_span span = {0, at.keys};
-    if constexpr (WINDOW) span = ft_attention_span_of<KEYS>(problem, first, at.queries - first < ROWS ? at.queries - first : ROWS, at.keys);
+    if constexpr (WINDOW) span = ft_attention_span_of<KEYS, false>(problem, first, at.queries - first < ROWS ? at.queries - first : ROWS, at.keys);
     if (span.first < span.end) { // else nothing is read, and no barrier of the loop would order these copies with the end
         ft_tile_load<ROWS, D, THREADS>(tile_q, rows_q, q.stride, at.queries - first);
         ft_tile_load<KEYS, D, THREADS>(tiles_k, rows_k + span.first * k.stride, k.stride, at.keys - span.first);
@@ -71,7 +71,7 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
         bool sees = works;
         if constexpr (WINDOW) { // what is not seen of the first tile may be of the next: its rows are loaded all the same
             if (begins && works) load_q();
-            sees = works && ft_attention_reaches(problem, first + own, 16 * STRIPS, base, KEYS);
+            sees = works && ft_attention_reaches<false>(problem, first + own, 16 * STRIPS, base, KEYS);
         }
         if (sees) {
             if (!WINDOW && begins) load_q();
@@ -102,8 +102,8 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
 #pragma unroll
                         for (int e = 0; e < 4; e++) s[m][n][e] += line[e / 2 * 8 - n * 8 - e % 2];
                 }
-            bool partly = next > at.keys; // the last tile, where it is not full, and those at the edges of the window
-            if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(problem, first + own, 16 * STRIPS, base, KEYS);
+            bool partly = next > at.keys; // the last tile, where it is not full, and those at the edges of what is seen
+            if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all<false>(problem, first + own, 16 * STRIPS, base, KEYS);
             if (partly)
 #pragma unroll
                 for (int m = 0; m < STRIPS; m++)
@@ -112,7 +112,7 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
 #pragma unroll
                         for (int e = 0; e < 4; e++) {
                             const int key = base + n * 8 + t + e % 2, query = first + own + m * 16 + g + e / 2 * 8;
-                            if (key >= at.keys || (WINDOW && abs(query - key) > problem.window)) s[m][n][e] = -INFINITY;
+                            if (key >= at.keys || (WINDOW && !ft_attention_sees(problem, query, key))) s[m][n][e] = -INFINITY;
                         }
 #pragma unroll
             for (int m = 0; m < STRIPS; m++) {
@@ -209,7 +209,7 @@ ft_status launch(ft_device *device, Kernel kernel, const ft_attention_forward_ar
 
 template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a, const ft_bias_view &bias) {
     if constexpr (D != 96)
-        if (a.shape.window > 0) return launch<T, D>(device, attention_window_forward<T, D>, a, bias);
+        if (ft_attention_is_banded(&a.shape)) return launch<T, D>(device, attention_window_forward<T, D>, a, bias);
     return launch<T, D>(device, attention_forward<T, D>, a, bias);
 }
 

@@ -31,7 +31,7 @@ static inline ft_attention_path ft_attention_path_asked(void) {
 
 // Of the calls that have a path on tensor cores.
 static inline bool ft_attention_has_owner(const ft_attention_shape *s) {
-    return (s->head_dim == 32 || s->head_dim == 64) && s->window == 0 && ft_attention_group(s) == 1;
+    return (s->head_dim == 32 || s->head_dim == 64) && !ft_attention_is_banded(s) && ft_attention_group(s) == 1;
 }
 
 // Chips with 99 KB of shared memory a block. There tensor cores bind (sums in fp32 at half rate), and an owner makes 5 products where

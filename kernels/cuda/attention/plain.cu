@@ -90,7 +90,7 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
         most[r] = -INFINITY;
         sum[r] = 0.0f; // the lane's part
     }
-    const ft_attention_span span = ft_attention_span_of<OTHER>(problem, first, ALL, at.keys);
+    const ft_attention_span span = ft_attention_span_of<OTHER, false>(problem, first, ALL, at.keys);
     for (int base = span.first; base < span.end; base += OTHER) {
         __syncthreads(); // all have read the rows of before
         load_rows(tile_k, stride, k.data + (at.first_key + base) * k.stride + at.head / problem.group * d, k.stride, OTHER, d, at.keys - base);
@@ -101,7 +101,7 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
         const int key = base + lane;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const bool seen = key < at.keys && abs(first + own + r - key) <= problem.window;
+            const bool seen = key < at.keys && ft_attention_sees(problem, first + own + r, key);
             const float bias = seen && problem.bias.data != nullptr ? problem.bias.of(at.head)[first + own + r - key] : 0.0f;
             const float x = seen ? (s[r] + bias) * problem.scale : -INFINITY;
             const float largest = fmaxf(most[r], ft_warp_max(x)), highest = largest == -INFINITY ? 0.0f : largest; // it met no key yet
@@ -169,7 +169,7 @@ template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(TH
     load_rows(own1, d, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride, ALL, d, own_count - first);
 
     float result0[ROWS][CHUNKS] = {}, result1[ROWS][CHUNKS] = {};
-    const ft_attention_span span = ft_attention_span_of<OTHER>(a.problem, first, ALL, other_count);
+    const ft_attention_span span = ft_attention_span_of<OTHER, OF_KEYS>(a.problem, first, ALL, other_count);
     int head = OF_KEYS ? at.head * a.problem.group : at.head; // keys meet all the heads that share them, one after the other
     for (int left = OF_KEYS ? a.problem.group : 1; left > 0; left--, head++) {
         ft_attention_place of_head = at;
@@ -192,7 +192,7 @@ template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(TH
                 const int mine = first + own + r, others = base + lane;
                 const int query = OF_KEYS ? others : mine, key = OF_KEYS ? mine : others;
                 float p = 0.0f, ds = 0.0f;
-                if (mine < own_count && others < other_count && abs(mine - others) <= a.problem.window) {
+                if (mine < own_count && others < other_count && ft_attention_sees(a.problem, query, key)) {
                     const int64_t row = at.first_query + query;
                     const bool keep = ft_keeps(filter, query, key);
                     const float bias = a.problem.bias.data != nullptr ? a.problem.bias.of(head)[query - key] : 0.0f;
