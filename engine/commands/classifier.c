@@ -51,10 +51,12 @@ static void choose_task(ft_classifier *c) {
     const char *type = json_string_value(json_object_get(c->config.json, "problem_type"));
     const ft_task named = ft_model_config_is_of_tokens(&c->config)  ? FT_TASK_TOKEN_CLASSIFICATION
                           : ft_model_config_is_of_spans(&c->config) ? FT_TASK_QUESTION_ANSWERING
+                          : ft_model_config_is_of_language(&c->config) ? FT_TASK_CAUSAL_LM
                                                                     : ft_task_of_problem_type(type);
     c->task = ft_task_spec_of(c->settings.task != FT_TASK_AUTO ? c->settings.task : named);
     if (ft_task_has_tokens(c->task)) ft_model_config_set_tokens(&c->config);
     if (ft_task_has_spans(c->task)) ft_model_config_set_spans(&c->config);
+    if (ft_task_has_language(c->task) && c->config.family->causal) ft_model_config_set_language(&c->config);
 }
 
 static ft_status choose_labels(ft_classifier *c) {
@@ -172,6 +174,7 @@ static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const
     const ft_input_kind *kind = rows != NULL                ? &ft_text_input
                                 : ft_task_has_spans(c->task)  ? &ft_question_input
                                 : ft_task_has_tokens(c->task) ? &ft_word_input
+                                : ft_task_has_language(c->task) ? &ft_language_input
                                                               : &ft_text_input;
     return ft_input_open(kind, &request, &c->input);
 }
@@ -200,7 +203,9 @@ static ft_status open_as(ft_classifier *c, const ft_section *const *sections, co
     if (!adapter && base != NULL) return ft_fail(FT_INVALID, "--base", "%s is a model, not an adapter", c->path);
     if (adapter) FT_TRY(open_adapter(c, base, &tokenizer));
     else choose_task(c);
+    FT_TRY(ft_fit_task(c->task, &c->config));
     if (rows != NULL) {
+        c->config.last_pooling = false;
         c->config.late_pooling = false;
         c->config.mean_pooling = rows->mean;
         c->config.all_rows = rows->all;
@@ -250,7 +255,7 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .text = text[0] != '\0' ? text : c->settings.text_column,
                               .pair = pair[0] != '\0' ? pair : c->settings.pair_column,
                               .label = label[0] != '\0' ? label : c->settings.label_column,
-                              .need = need,
+                              .need = ft_task_has_language(c->task) ? FT_LABEL_IGNORED : need,
                               .id = c->task->grouped && need != FT_LABEL_IGNORED && group[0] != '\0' ? group : NULL,
                               .empty_labels = c->task->empty_labels,
                               .words = ft_task_has_tokens(c->task),

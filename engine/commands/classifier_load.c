@@ -122,6 +122,7 @@ static ft_status lay_out(ft_classifier *c, const ft_dataset *data) {
 
 ft_status ft_classifier_lay_out(ft_classifier *c, const ft_dataset *data) {
     FT_TRY(ft_fit_types(data, &c->config, c->path));
+    FT_TRY(ft_fit_last_tokens(data, &c->config, c->path));
     return lay_out(c, data);
 }
 

@@ -159,6 +159,10 @@ static ft_status run_model(job *j, const char *path, ft_table *table) {
         status = ft_fail(FT_INVALID, "--logits", "a model of token_classification answers with entities, which have no logits (%s)", path);
     if (status == FT_OK && j->r->form.logits && ft_task_has_spans(c.task))
         status = ft_fail(FT_INVALID, "--logits", "a model of question_answering answers with texts, which have no logits (%s)", path);
+    if (status == FT_OK && ft_task_has_language(c.task)) {
+        status = ft_fail(FT_INVALID, "predict", "completions of a causal_lm model are not written yet (%s)", path);
+        ft_hint("ftengine eval tells its loss and perplexity on texts");
+    }
     if (status == FT_OK && j->r->form.format == FT_FORMAT_SQUAD && !ft_task_has_spans(c.task)) {
         status = ft_fail(FT_INVALID, "--output", "one JSON object of all answers is for question_answering (%s)", path);
         ft_hint("a name that ends with .jsonl has a line an example");

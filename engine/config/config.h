@@ -99,6 +99,7 @@ typedef enum ft_metric {
     FT_METRIC_BEST_EXACT_THRESHOLD,
     FT_METRIC_BEST_F1,
     FT_METRIC_BEST_F1_THRESHOLD,
+    FT_METRIC_PERPLEXITY,
     FT_METRIC_COUNT
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
@@ -232,6 +233,7 @@ typedef struct ft_config {
         int64_t max_retries;     // of one piece of work
         ft_active_vocabulary active_vocabulary;
         ft_recompute recompute_activation, recompute_layernorm; // for the backward pass, instead of keeping them
+        int64_t loss_rows; // of a language model: rows whose logits exist at once
         ft_offload_choice offload; // what lies in the host's memory instead of the device's
     } memory;
     struct {

@@ -73,6 +73,7 @@ static const ft_option_choice metric_choices[] = {
     {"best_exact_threshold", FT_METRIC_BEST_EXACT_THRESHOLD},
     {"best_f1", FT_METRIC_BEST_F1},
     {"best_f1_threshold", FT_METRIC_BEST_F1_THRESHOLD},
+    {"perplexity", FT_METRIC_PERPLEXITY},
     {NULL, 0}};
 static const ft_option_choice pooling_choices[] = {
     {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};
@@ -121,7 +122,7 @@ const char *ft_metric_name(ft_metric metric) {
 bool ft_metric_greater_is_better(ft_metric metric) {
     switch (metric) {
     case FT_METRIC_LOSS: case FT_METRIC_LOG_LOSS: case FT_METRIC_BRIER: case FT_METRIC_ECE: case FT_METRIC_MSE: case FT_METRIC_RMSE:
-    case FT_METRIC_MAE: case FT_METRIC_HAMMING_LOSS: return false;
+    case FT_METRIC_MAE: case FT_METRIC_HAMMING_LOSS: case FT_METRIC_PERPLEXITY: return false;
     default: return true;
     }
 }

@@ -57,6 +57,9 @@ static const ft_option rows[] = {
     CHOICE(memory.recompute_layernorm, FREE, "auto", recompute_choices, .elsewhere = "recompute_norm layernorm_checkpoint",
            .help = "Make the output of every LayerNorm again from its input, which is kept: a sixth less activations for two short "
                    "passes a layer. Same bits. fp32 only: in 16 bits nothing is gained. auto: where memory.limit asks for it."),
+    INT(memory.loss_rows, RESUMABLE, "512", 1, 1 << 20, .unit = "tokens", .elsewhere = "loss_chunk_size ce_chunk_size num_output_chunks chunked_loss",
+        .help = "train.task = causal_lm: logits of the whole vocabulary exist for so many tokens at once; loss and gradients come chunk by chunk. On the CPU the "
+                "same bits for any number."),
     CHOICE(memory.offload, FREE, "none", offload_choices,
            .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload offload_activations "
                         "activation_offloading cpu_checkpointing",

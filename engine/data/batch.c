@@ -115,13 +115,14 @@ static void set_label(ft_batch *batch, int32_t at, const ft_dataset *data, int64
     else if (target != row) memcpy(row, target, targets * sizeof *row);
 }
 
-// The rows of sequence `index` that are read, with their labels: its first, or those that the data set lists.
+// The rows of sequence `index` that are read, with their labels: its first (or last), or those that the data set lists.
 static void list_reads(ft_batch *batch, int32_t index, int32_t row, const ft_dataset *data, int64_t sequence) {
     const int64_t example = ft_dataset_example(data, sequence), reads = ft_dataset_reads(data, sequence);
     const int64_t first = data->first_read != NULL ? data->first_read[sequence] : 0;
     for (int64_t i = 0; i < reads; i++) {
         const int32_t at = batch->cu_reads[index] + (int32_t)i;
-        list_read(batch, at, index, row, data->read_position != NULL ? data->read_position[first + i] : (int32_t)i);
+        const int32_t plain = batch->format.reads_last && data->first_read == NULL && data->input != NULL ? (int32_t)ft_dataset_length(data, sequence) - 1 : (int32_t)i;
+        list_read(batch, at, index, row, data->read_position != NULL ? data->read_position[first + i] : plain);
         set_label(batch, at, data, example, data->first_read != NULL ? first + i : example);
     }
     batch->cu_reads[index + 1] = batch->cu_reads[index] + (int32_t)reads;

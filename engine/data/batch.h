@@ -16,6 +16,7 @@ typedef struct ft_batch_format {
     int32_t reads, most_reads; // rows that are read, in all and of one sequence
     int32_t targets;           // numbers a read row, of tasks that have them (train.task); 0: none
     int32_t position_padding;  // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
+    bool reads_last;           // of a sequence without a list of rows that are read the last one is, else the first
     unsigned orders;           // which orders the batch has
     size_t feature_bytes;      // of a read row, where a frozen trunk made it already; 0: the batch has tokens
 } ft_batch_format;

@@ -4,9 +4,11 @@
 
 #include "engine/data/tables/table.h"
 
-// What a text is given: one class, any number of classes, numbers, a tag for every word (tags.h), answers (answers.h), or at every
-// token the one behind it (language_input.c).
-typedef enum ft_label_kind { FT_LABELS_CLASS = 0, FT_LABELS_CLASSES, FT_LABELS_NUMBERS, FT_LABELS_TAGS, FT_LABELS_ANSWERS, FT_LABELS_NEXT_TOKENS } ft_label_kind;
+// What a text is given: one class, any number of classes, numbers, a tag for every word (tags.h), answers (answers.h), or nothing: of every token
+// the next one.
+typedef enum ft_label_kind {
+    FT_LABELS_CLASS = 0, FT_LABELS_CLASSES, FT_LABELS_NUMBERS, FT_LABELS_TAGS, FT_LABELS_ANSWERS, FT_LABELS_NEXT_TOKENS
+} ft_label_kind;
 
 // The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are sorted
 // (bytes). Whole numbers may be written 1.0. Integers from 0 with gaps also keep their numbers if at least half of
@@ -34,17 +36,7 @@ ft_status ft_labels_from_tables(const ft_table *train, const ft_table *other, co
 // not in `labels`; path names the file in it. Where all names are the placeholders LABEL_0, LABEL_1, ... of a model
 // without names, a number is an id.
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id);
-
-// The ids of labels by their names, for who looks up many: made once, and then a look-up compares as many names as their number has binary
-// digits. It points to `labels`.
-typedef struct ft_label_index {
-    const ft_labels *labels;
-    struct ft_label_entry *entry; // [count], by bytes
-    int count;                    // of different names
-    bool numbers;                 // all are placeholders: a number is an id
-} ft_label_index; // {0} is empty, and knows none
-ft_status ft_label_index_make(const ft_labels *labels, ft_label_index *index); // FT_NO_MEMORY; free it then too
-int ft_label_index_find(const ft_label_index *index, const char *label);       // as ft_labels_assign finds it; -1: unknown
-void ft_label_index_free(ft_label_index *index);                               // {0} is fine
+// The id of a label, as ft_labels_assign finds it; -1: unknown.
+int ft_labels_find(const ft_labels *labels, const char *label);
 
 #endif

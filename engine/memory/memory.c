@@ -1,6 +1,8 @@
 // memory.c - the meter in front of the allocator, and the scopes whose tensors have fixed places.
 #include "engine/memory/memory.h"
 
+#include "engine/memory/loop.h"
+
 #include "base/arena.h"
 #include "engine/memory/layout.h"
 #include "engine/memory/meter.h"
@@ -58,6 +60,7 @@ struct ft_memory {
     char *arena_data;
     int scope;          // the open one, the inner of two; -1: none
     int32_t next_event; // of the open scope's recording
+    bool loops;         // a round of a loop that was recorded already
     size_t base;        // where its places begin in the arena
     int outer;          // the scope around it, -1: none
     int32_t outer_event;
@@ -182,7 +185,7 @@ static ft_status alloc_block(ft_memory *m, int64_t place, size_t bytes, int32_t 
         m->live_capacity = capacity;
     }
     live_buffer b = {.requested = bytes, .site = site, .request = -1, .scope = m->scope, .fixed = place != ANYWHERE};
-    scope_plan *plan = m->recording && m->scope >= 0 && !m->recorded[m->scope] ? &m->plan[m->scope] : NULL;
+    scope_plan *plan = m->recording && m->scope >= 0 && !m->recorded[m->scope] && !m->loops ? &m->plan[m->scope] : NULL;
     FT_TRY(take_block(m, bytes, m->meter.sites[site].name, &b.block));
     if (plan != NULL) {
         ft_status status = b.fixed ? ft_layout_enter_at(&plan->layout, (size_t)place, bytes, site, &b.request)
@@ -428,8 +431,16 @@ ft_status ft_memory_scope_begin(ft_memory *m, ft_scope scope) {
     m->base = m->scope >= 0 && m->plan[m->scope].present ? m->plan[m->scope].layout.bytes : 0;
     m->scope = (int)scope;
     m->next_event = 0;
+    m->loops = false;
     return FT_OK;
 }
+
+int32_t ft_memory_loop_begin(const ft_memory *m) { return m->next_event; }
+void ft_memory_loop_again(ft_memory *m, int32_t begin) {
+    m->next_event = begin;
+    m->loops = true;
+}
+void ft_memory_loop_end(ft_memory *m) { m->loops = false; }
 
 // What has a place of its own goes with its scope.
 static void free_fixed(ft_memory *m) {

@@ -119,6 +119,7 @@ ft_status ft_model_load_adapter(ft_model *m, const char *directory) {
 }
 
 ft_status ft_adapter_outputs(const char *directory, const ft_model_config *config, int64_t *outputs) {
+    if (config->language_head) return *outputs = 1, FT_OK;
     ft_arena arena = {0};
     ft_safetensors *file = NULL;
     char name[LONGEST], *path = ft_path_join(&arena, directory, FT_ADAPTER_WEIGHTS);

@@ -126,6 +126,28 @@ static ft_status train_layers(ft_pass *pass, training_state *t, int segments) {
     return run_layers(pass, t, from + segments * every, m->layers, true);
 }
 
+// The head and its loss, and back to the gradient of what it read.
+static ft_status train_head(ft_pass *pass, training_state *t, ft_tensor losses, bool want_dx, ft_tensor *dx) {
+    ft_model *m = pass->model;
+    ft_tensor logits, *x = &t->input[m->layers];
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
+    FT_TRY(ft_head_forward(pass, *x, true, &t->head, logits));
+    FT_TRY(ft_pass_loss(pass, logits, losses));
+    ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
+    FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(0, 0)));
+    FT_TRY(ft_head_backward(pass, *x, &t->head, logits, want_dx, dx));
+    ft_pass_free(pass, &logits);
+    ft_pass_free(pass, x);
+    return FT_OK;
+}
+
+static ft_status train_language(ft_pass *pass, training_state *t, ft_tensor losses, bool want_dx, ft_tensor *dx) {
+    ft_model *m = pass->model;
+    ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
+    FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(0, 0)));
+    return ft_language_train(pass, &t->input[m->layers], losses, want_dx, dx);
+}
+
 static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     ft_model *m = pass->model;
     const int from = m->first_trained_layer, layers = m->layers;
@@ -134,16 +156,9 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     const int last_segment = from + segments * every;
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
     FT_TRY(train_layers(pass, t, segments));
-    ft_tensor logits, dx;
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
-    FT_TRY(ft_head_forward(pass, t->input[layers], true, &t->head, logits));
-    FT_TRY(ft_pass_loss(pass, logits, losses));
-    ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
-    bool into_encoder = from < layers || m->embeddings_trained;
-    FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(0, 0)));
-    FT_TRY(ft_head_backward(pass, t->input[layers], &t->head, logits, into_encoder, &dx));
-    ft_pass_free(pass, &logits);
-    ft_pass_free(pass, &t->input[layers]);
+    ft_tensor dx;
+    const bool into_encoder = from < layers || m->embeddings_trained;
+    FT_TRY((m->vocabulary > 0 ? train_language : train_head)(pass, t, losses, into_encoder, &dx));
     if (!into_encoder) return FT_OK;
     FT_TRY(backward_layers(pass, t, last_segment, layers, &dx));
     for (int n = segments - 1; n >= 0; n--) {
@@ -207,6 +222,8 @@ static ft_status predict_layers(ft_pass *pass, training_state *t) {
 }
 
 static ft_status to_logits(ft_pass *pass, training_state *t, ft_tensor logits) {
+    const ft_model *m = pass->model;
+    if (m->vocabulary > 0) return ft_language_judge(pass, t->input[m->layers], ft_vector(logits.data, logits.rows, FT_F32));
     return ft_head_forward(pass, t->input[pass->model->layers], false, &t->head, logits);
 }
 

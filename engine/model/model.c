@@ -112,13 +112,18 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->activation = c->hidden_act;
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
+    m->vocabulary = c->language_head ? c->vocab_size : 0;
     m->padding_id = (int32_t)c->pad_token_id;
     m->sinusoidal_positions = c->sinusoidal;
     m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
     m->mean_pooling = c->mean_pooling;
     m->late_pooling = c->late_pooling;
-    m->ends_whole = c->mean_pooling || c->token_head || c->all_rows || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
+    m->causal = c->family->causal;
+    m->last_pooling = c->last_pooling;
+    // Of the last layer a last token alone can be computed, which sees all; other queries, and those with windows, stand where they do.
+    const bool narrow = m->causal && (!c->last_pooling || c->sights[c->num_hidden_layers - 1].window > 0 || c->family->names.query_norm != NULL);
+    m->ends_whole = narrow || c->mean_pooling || c->token_head || c->all_rows || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
 }
 
 static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *o) {
@@ -161,6 +166,7 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     ft_position_bias_build(&b);
     ft_relative_build_table(&b);
     ft_embeddings_build(&b);
+    if (c->language_head) ft_language_tie(&b);
     if (b.failed) return ft_error_code();
     if (m->modules != NULL) return ft_adapter_check_targets(o, c, m->modules->count, m->modules->names);
     return ft_trained_check(o, m->parameters.count, name_at, m);
@@ -204,6 +210,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     set_shape(m, c, label_count);
     set_dropout(m, c, o);
     ft_model_set_recomputation(m, o);
+    m->loss_rows = (int32_t)o->memory.loss_rows;
     m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
     FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
     FT_TRY(build(m, c, o));

@@ -57,8 +57,13 @@ const ft_task_spec *ft_task_suiting(const ft_table *train);
 
 // Is it asked where in a context an answer stands? Its predictions are written by span_answer.h.
 static inline bool ft_task_has_spans(const ft_task_spec *task) { return task->labels == FT_LABELS_ANSWERS; }
+// Is it a language model, which says of every token how likely the next one is? Labels are ids of the vocabulary, and its one output is the
+// loss of a row (blocks/language.c).
+static inline bool ft_task_has_language(const ft_task_spec *task) { return task->labels == FT_LABELS_NEXT_TOKENS; }
 // Is something said about every row of a text, or about many of them?
-static inline bool ft_task_reads_rows(const ft_task_spec *task) { return task->labels == FT_LABELS_TAGS || task->labels == FT_LABELS_ANSWERS; }
+static inline bool ft_task_reads_rows(const ft_task_spec *task) {
+    return task->labels == FT_LABELS_TAGS || task->labels == FT_LABELS_ANSWERS || task->labels == FT_LABELS_NEXT_TOKENS;
+}
 // Has every word a label of its own, and not the text? Its predictions are written by token_answer.h.
 static inline bool ft_task_has_tokens(const ft_task_spec *task) { return task->labels == FT_LABELS_TAGS; }
 

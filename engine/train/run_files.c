@@ -164,7 +164,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     ft_model_settings s = {.text_column = t->job.split[FT_SPLIT_TRAIN].table.text_column,
                            .pair_column = t->room.config->data.text_pair,
                            .group_column = t->job.task->grouped ? t->room.config->data.group : "",
-                           .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column,
+                           .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column != NULL ? t->job.split[FT_SPLIT_TRAIN].table.label_column : "", // a language model has none
                            .max_length = t->job.max_length,
                            .truncation = ft_task_truncation(c, t->job.task),
                            .window_pooling = c->eval.window_pooling,
@@ -308,9 +308,27 @@ static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t e
     return ft_fail_memory(0, "a line of predictions.jsonl");
 }
 
+// Of a language model: how well it foresees a text, as the mean over the tokens that count.
+static ft_status write_all_texts(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
+    const ft_dataset *data = &t->job.split[split].data;
+    const int64_t *source = t->job.split[split].source_row;
+    for (int64_t i = 0; i < data->examples; i++) {
+        const int64_t first = data->first_row[i], tokens = data->first_row[i + 1] - first;
+        double sum = 0;
+        for (int64_t k = 0; k < tokens; k++) sum += (double)*ft_logits_row(logits, first + k);
+        char loss[FT_REAL_TEXT] = "null";
+        if (tokens > 0) ft_rounded_text(sum / (double)tokens, 9, loss);
+        fprintf(out, "{\"format_version\":1,\"split\":\"%s\",\"id\":%lld,\"tokens\":%lld,\"loss\":%s}\n", ft_split_name(split),
+                (long long)(source != NULL ? source[i] : i), (long long)tokens, loss);
+        if (ferror(out)) return ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
+    }
+    return ft_logits_status(logits);
+}
+
 static ft_status write_predictions(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
     if (ft_task_has_tokens(t->job.task)) return write_all_tags(t, split, logits, out);
     if (ft_task_has_spans(t->job.task)) return write_all_answers(t, split, logits, out);
+    if (ft_task_has_language(t->job.task)) return write_all_texts(t, split, logits, out);
     ft_arena arena = {0};
     const char *const *keys = NULL;
     double *p = ft_calloc(3 * (size_t)t->job.labels.count, sizeof *p, "probabilities");

@@ -19,7 +19,17 @@ typedef struct ft_rope_args {
 size_t ft_rope_workspace(const ft_target *target, const ft_rope_args *args);
 ft_status ft_rope_check(const ft_target *target, const ft_rope_args *args);
 
-// The table on the host, [positions, head_dim]: angles p theta^(-2i/d), where the powers and the angles are numbers of fp32, as
-// transformers has them, and cosine and sine are the nearest ones of those.
-void ft_rope_angles(double theta, int32_t head_dim, int32_t positions, float *table);
+// How frequencies f = theta^(-2i/d) are slowed down for texts longer than those of the pre-training: f / factor of all of them, or, Llama 3's, of
+// those whose wavelength w = 2 pi / f is above original / low, none of those below original / high, and between these
+// (1 - t) f / factor + t f with t = (original / w - low) / (high - low).
+typedef enum ft_rope_kind { FT_ROPE_DEFAULT, FT_ROPE_LINEAR, FT_ROPE_LLAMA3 } ft_rope_kind;
+typedef struct ft_rope_scaling {
+    ft_rope_kind kind;
+    double factor;
+    double low, high, original; // LLAMA3
+} ft_rope_scaling; // {0}: none
+
+// The table on the host, [positions, head_dim]: angles p f, where frequencies and angles are numbers of fp32, as transformers has them, and
+// cosine and sine are the nearest ones of those.
+void ft_rope_angles(double theta, const ft_rope_scaling *scaling, int32_t head_dim, int32_t positions, float *table);
 #endif

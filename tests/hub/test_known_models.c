@@ -32,6 +32,10 @@ static const struct {
     {"EuroBERT/EuroBERT-2.1B", 2107590912},
     {"EuroBERT/EuroBERT-210m", 211766016},
     {"EuroBERT/EuroBERT-610m", 607874688},
+    {"Qwen/Qwen2.5-0.5B", 494032768}, // less the head of a language model, where that has a weight of its own
+    {"Qwen/Qwen2.5-1.5B", 1543714304},
+    {"Qwen/Qwen2.5-3B", 3085938688},
+    {"Qwen/Qwen2.5-7B", 7070619136},
     {"albert/albert-base-v2", 11683584},
     {"albert/albert-large-v2", 17683968},
     {"albert/albert-xlarge-v2", 58724864},
@@ -66,6 +70,7 @@ static const struct {
     {"intfloat/multilingual-e5-small", 117653760},
     {"jhu-clsp/mmBERT-base", 306939648},
     {"jhu-clsp/mmBERT-small", 140493696},
+    {"meta-llama/Llama-3.1-8B", 7504924672},
     {"microsoft/MiniLM-L12-H384-uncased", 33360000},
     {"microsoft/deberta-base", 138601728},
     {"microsoft/deberta-large", 405163008},
@@ -118,10 +123,11 @@ static int64_t count_by_engine(const char *name) {
     if (ft_model_config_load(name, &config) != FT_OK || ft_model_create(memory, &config, &options, 2, &model) != FT_OK)
         fail_msg("%s: %s (%s)", name, ft_error_message(), ft_error_where());
     int64_t count = model.parameters.real_total - 2 * model.hidden - 2;
+    if (config.family->causal) count += 2; // whose classifier has no bias, and nothing in front
     // RoBERTa's base class has a pooler of the size of the layer that stands in the head; these have none.
     bool no_pooler = config.family->rotary != FT_ROTARY_BY_LAYER || strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
                      strncmp(config.model_type, "deberta", strlen("deberta")) == 0;
-    if (no_pooler) count -= model.hidden * model.hidden + model.hidden;
+    if (no_pooler && !config.family->causal) count -= model.hidden * model.hidden + model.hidden;
     // ModernBERT's layer in the head, without a bias, and the norm behind it.
     if (strcmp(config.model_type, "modernbert") == 0) count -= model.hidden * model.hidden + model.hidden;
     ft_model_free(&model);

@@ -16,7 +16,7 @@ static rope_case case_new(ft_dtype dtype, int64_t rows, int32_t heads, int32_t h
     rope_case c = {.head_dim = head_dim, .heads = heads, .positions = 8192, .x = typed_random(dtype, rows, heads * head_dim, 3, true, 1, 0)};
     c.table = malloc((size_t)c.positions * (size_t)head_dim * sizeof *c.table);
     assert_non_null(c.table);
-    ft_rope_angles(theta, head_dim, c.positions, c.table);
+    ft_rope_angles(theta, &(ft_rope_scaling){.kind = FT_ROPE_DEFAULT}, head_dim, c.positions, c.table);
     for (int64_t t = 0; t < rows; t++) c.position[t] = t % 7 == 6 ? 8191 - (int32_t)t : (int32_t)(t * t % 300);
     return c;
 }
@@ -76,7 +76,7 @@ static void test_angles(void **state) {
     assert_non_null(table);
     for (int k = 0; k < 2; k++) {
         const double theta = k == 0 ? 10000 : 160000;
-        ft_rope_angles(theta, D, POSITIONS, table);
+        ft_rope_angles(theta, &(ft_rope_scaling){.kind = FT_ROPE_DEFAULT}, D, POSITIONS, table);
         for (int p = 0; p < POSITIONS; p += p < 300 ? 1 : 97)
             for (int i = 0; i < D / 2; i++) {
                 const double angle = p * pow(theta, -2.0 * i / D), slack = 1e-7 + 2.5e-7 * angle;
@@ -85,6 +85,20 @@ static void test_angles(void **state) {
             }
     }
     free(table);
+}
+
+// Frequencies that transformers 5.24 makes for Llama 3.1's numbers and for a linear factor, head size 16: _compute_llama3_parameters and
+// _compute_linear_scaling_rope_parameters of modeling_rope_utils.py (inv_freq), of which the sine at position 1 is looked at.
+static void test_scaled_angles(void **state) {
+    static const ft_rope_scaling llama3 = {FT_ROPE_LLAMA3, 8, 1, 4, 8192}, linear = {.kind = FT_ROPE_LINEAR, .factor = 3};
+    static const double frequencies[2][8] = {
+        {1, 0.193922758, 0.0376060307, 0.00729266508, 0.000524846022, 3.42810235e-05, 6.64786967e-06, 1.28917316e-06},
+        {0.333333343, 0.105409257, 0.0333333351, 0.0105409259, 0.00333333318, 0.00105409266, 0.000333333359, 0.000105409265}};
+    float table[2 * 16];
+    for (int k = 0; k < 2; k++) {
+        ft_rope_angles(k == 0 ? 500000 : 10000, k == 0 ? &llama3 : &linear, 16, 2, table);
+        for (int i = 0; i < 8; i++) assert_true(fabs((double)table[16 + 8 + i] - sin(frequencies[k][i])) <= 3e-7 * sin(frequencies[k][i]));
+    }
 }
 
 // <turned q at p, turned k at p + 5> is the same for all p.
@@ -130,6 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_is_its_definition),
         cmocka_unit_test(test_angles),
+        cmocka_unit_test(test_scaled_angles),
         cmocka_unit_test(test_products_know_the_distance_alone),
         cmocka_unit_test(test_shapes_that_disagree_fail),
     };

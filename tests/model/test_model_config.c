@@ -357,6 +357,58 @@ static void test_one_base(void **state) {
     refused_family("{\"model_type\": \"gte\", \"rope_scaling\": {\"type\": \"ntk\"}}", "\"rope_scaling\" must be null: scaled rotary positions are not supported");
 }
 
+// Decoders: angles in the words of transformers 5 and of files from before, windows, biases, and what is refused.
+static void test_decoders(void **state) {
+#define QWEN "{\"model_type\": \"qwen2\", \"num_hidden_layers\": 3"
+#define LLAMA "{\"model_type\": \"llama\", \"num_hidden_layers\": 3"
+#define LONGER "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192"
+    const unsigned none = FT_LINEAR_QKV | FT_LINEAR_OUTPUT | FT_LINEAR_UP | FT_LINEAR_DOWN, but_qkv = none & ~(unsigned)FT_LINEAR_QKV;
+    const struct {
+        const char *text;
+        double theta, factor;
+        ft_rope_kind kind;
+        int32_t windows[3];
+        int64_t key_heads, width;
+        unsigned unbiased;
+    } cases[] = {
+        {QWEN "}", 10000, 0, FT_ROPE_DEFAULT, {0}, 32, 128, but_qkv},
+        {QWEN ", \"rope_theta\": 1e6, \"num_key_value_heads\": null, \"sliding_window\": 7}", 1e6, 0, FT_ROPE_DEFAULT, {0}, 32, 128, but_qkv},
+        {QWEN ", \"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 2, \"num_key_value_heads\": 4}", 10000, 0, FT_ROPE_DEFAULT, {0, 0, 6}, 4,
+         128, but_qkv},
+        {QWEN ", \"use_sliding_window\": true, \"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\"]}", 10000, 0, FT_ROPE_DEFAULT,
+         {4095, 0, 4095}, 32, 128, but_qkv},
+        {LLAMA ", \"rope_theta\": 5e5, \"rope_scaling\": {\"rope_type\": \"llama3\", " LONGER "}, \"head_dim\": 64}", 5e5, 8, FT_ROPE_LLAMA3, {0}, 32, 64, none},
+        {LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 77, " LONGER "}}", 77, 8, FT_ROPE_LLAMA3, {0}, 32, 128, none},
+        {LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"attention_bias\": true}", 10000, 2, FT_ROPE_LINEAR, {0}, 32, 128,
+         FT_LINEAR_UP | FT_LINEAR_DOWN},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 3, \"hidden_size\": 1024, \"num_attention_heads\": 64}", 10000, 0, FT_ROPE_DEFAULT, {0}, 32, 128, none},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_model_config c = of_family(cases[i].text);
+        for (int l = 0; l < 3; l++)
+            if (c.sights[l].theta != cases[i].theta || c.sights[l].scaling.kind != cases[i].kind || c.sights[l].scaling.factor != cases[i].factor ||
+                c.sights[l].window != cases[i].windows[l])
+                fail_msg("%s: layer %d has theta %g, scaling %d by %g, window %d", cases[i].text, l, c.sights[l].theta, (int)c.sights[l].scaling.kind,
+                         c.sights[l].scaling.factor, c.sights[l].window);
+        assert_true(c.key_value_heads == cases[i].key_heads && c.head_width == cases[i].width && c.unbiased == cases[i].unbiased);
+        assert_true(c.family->causal && c.last_pooling && !c.tied && c.rms_norms && c.pad_token_id == -1);
+        ft_model_config_free(&c);
+    }
+    ft_model_config c = of_family(LLAMA ", \"max_position_embeddings\": 131072, \"tie_word_embeddings\": true}");
+    assert_true(c.max_position_embeddings == FT_MOST_POSITIONS && c.tied);
+    ft_model_config_free(&c);
+    refused_family(LLAMA ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}}", "\"rope_type\" \"yarn\" is not supported");
+    refused_family(LLAMA ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4}}", "\"rope_type\" \"dynamic\" is not supported");
+    refused_family(LLAMA ", \"rope_scaling\": {\"rope_type\": \"linear\"}}", "\"factor\" must be at least 1 and below 1e12, not 0");
+    refused_family(LLAMA ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 4, "
+                         "\"original_max_position_embeddings\": 9}}", "\"high_freq_factor\" 4 must be above \"low_freq_factor\" 4");
+    refused_family(QWEN ", \"partial_rotary_factor\": 0.5}", "\"partial_rotary_factor\" must be 1: heads that turn in part are not supported");
+    refused_family(QWEN ", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 5}}}", "\"rope_parameters\" by type of layer is not supported for \"qwen2\"");
+    refused_family(QWEN ", \"layer_types\": [\"sliding_attention\", \"full_attention\", \"full_attention\"]}",
+                   "\"layer_types\" has \"sliding_attention\" and \"use_sliding_window\" is false");
+    refused_family(QWEN ", \"num_key_value_heads\": 3}", "\"num_attention_heads\" 32 is not a multiple of \"num_key_value_heads\" 3");
+}
+
 // What no family computes, whichever it is.
 static void test_refused_by_all(void **state) {
     static const struct {
@@ -580,7 +632,7 @@ int main(void) {
         cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
         cmocka_unit_test(test_rotary_families),
         cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_one_base), cmocka_unit_test(test_shared_layers), cmocka_unit_test(test_refused_by_all),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_one_base), cmocka_unit_test(test_decoders), cmocka_unit_test(test_shared_layers), cmocka_unit_test(test_refused_by_all),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
         cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may), cmocka_unit_test(test_bytes_of_labels),
     };

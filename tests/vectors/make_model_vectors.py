@@ -12,7 +12,7 @@ bert_old_names/                          model.safetensors, expect.safetensors. 
 roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. A literal
 electra*/, deberta_v*/, modernbert*/,    padding token stands in a text: RoBERTa counts positions without it.
 camembert/, data2vec_text/, ernie/,
-albert*/, nomic_bert/, gte*/, mpnet/, rembert/, xlm_roberta_xl/, eurobert*/
+albert*/, nomic_bert/, gte*/, mpnet/, rembert/, xlm_roberta_xl/, eurobert*/, qwen2*/, qwen3/, llama*/
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -54,6 +54,7 @@ from transformers.models.deberta.modeling_deberta import DebertaLayerNorm
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, WARMUP, PEAK_LEARNING_RATE, WEIGHT_DECAY, MAX_GRAD_NORM = 30, 5, 2e-3, 0.01, 1.0
 CLS, SEP = 2, 3
+DECODERS = ("qwen2", "qwen3", "llama")
 
 # The settings of the small models, under BERT's names.
 with open(os.path.join(HERE, "model_cases.json")) as cases:
@@ -96,7 +97,7 @@ def layer_norm_in_its_dtype(self, x):
 DebertaLayerNorm.forward = layer_norm_in_its_dtype
 
 
-def make_model(spec):
+def make_model(spec, kind=AutoModelForSequenceClassification):
     """A model whose every parameter matters: large weights, random biases, LayerNorms far from identity."""
     names = spec["names"]
     family = spec.get("family", "bert")
@@ -122,7 +123,7 @@ def make_model(spec):
     if names:
         config.id2label = dict(enumerate(names))
         config.label2id = {name: i for i, name in enumerate(names)}
-    model = AutoModelForSequenceClassification.from_config(config).eval()
+    model = kind.from_config(config).eval()
     generator = torch.Generator().manual_seed(spec["seed"])
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -195,8 +196,12 @@ def forward_alone(model, sequences, labels):
     return SimpleNamespace(logits=logits, loss=loss, hidden_states=hidden), slice(None)
 
 
+def runs_alone(model):
+    return model.config.model_type == "modernbert" or getattr(model.config, "use_sliding_window", False)
+
+
 def forward(model, sequences, labels=None):
-    if model.config.model_type == "modernbert":
+    if runs_alone(model):
         return forward_alone(model, sequences, labels)
     ids, mask = pad(sequences, model.config.pad_token_id)
     return model(input_ids=ids, attention_mask=mask, labels=labels, output_hidden_states=True), mask.bool()
@@ -208,7 +213,7 @@ def norms_behind_layers(model):
     if model.config.model_type == "xlm-roberta-xl":
         encoder = model.roberta.encoder
         return [layer.attention.self_attn_layer_norm for layer in encoder.layer] + [encoder.LayerNorm]
-    if model.config.model_type == "eurobert":
+    if model.config.model_type in ("eurobert", *DECODERS):
         return [layer.input_layernorm for layer in model.model.layers] + [model.model.norm]
     if model.config.model_type != "modernbert":
         return []
@@ -224,8 +229,9 @@ def expectations(model, sequences, labels, batches):
     for hook in hooks:
         hook.remove()
     names = ["embeddings"] + [f"layer.{i}" for i in range(len(result.hidden_states) - 1)]
-    if model.config.model_type == "modernbert":
-        rows = [result.hidden_states[0]] + [torch.cat([rows[0] for rows in seen[i :: len(hooks)]]) for i in range(len(hooks))]
+    if runs_alone(model):
+        rows = [torch.cat([rows[0] for rows in seen[i :: len(hooks)]]) for i in range(len(hooks))]
+        rows = [result.hidden_states[0]] * (len(names) - len(rows)) + rows
     else:
         rows = seen if hooks else result.hidden_states
     for name, hidden in zip(names, rows):
@@ -328,7 +334,8 @@ def make_small(name, spec):
     exact = expectations(exact_model, sequences, labels, batches)
     single = expectations(float_model, sequences, labels, batches)
 
-    words = {"modernbert": "embeddings.tok_embeddings", "eurobert": "embed_tokens"}.get(spec.get("family"), "embeddings.word_embeddings")
+    words = {"modernbert": "embeddings.tok_embeddings"} | dict.fromkeys(("eurobert", *DECODERS), "embed_tokens")
+    words = words.get(spec.get("family"), "embeddings.word_embeddings")
     assert exact[f"grad.{exact_model.base_model_prefix}.{words}.weight"][pad_id].abs().max() == 0
     errors = {}
     for key in exact:

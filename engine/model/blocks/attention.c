@@ -15,7 +15,7 @@
 enum { QKV, READ_Q, READ_X, OUT, LSE, SAVED };
 
 // The parts of qkv: their weights in one block and their biases in another.
-static void build_qkv(ft_builder *b, ft_linear *qkv) {
+void ft_attention_build_qkv(ft_builder *b, ft_linear *qkv) {
     const ft_model *m = b->model;
     const ft_layer_names *n = &m->family->names;
     const int64_t h = m->hidden, lead = ft_query_columns(&m->heads), width = ft_key_columns(&m->heads);
@@ -58,7 +58,7 @@ static void build(ft_builder *b, int layer) {
     const ft_model *m = b->model;
     l->output = ft_build_layer_linear(b, FT_LINEAR_OUTPUT, m->family->names.output, m->hidden, ft_query_columns(&m->heads));
     ft_talking_build_layer(b, layer);
-    build_qkv(b, &l->qkv);
+    ft_attention_build_qkv(b, &l->qkv);
     ft_relative_build_layer(b, layer);
 }
 
@@ -110,7 +110,7 @@ static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
 }
 
 // Of the scores of queries and keys alone.
-static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
+ft_status ft_attention_plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
     args.shape = ft_pass_attention_shape(pass, queries, layer);
     args.bias = ft_position_bias_of(pass->model);
     ft_attention_forward_args largest = args;
@@ -121,7 +121,7 @@ static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, f
     RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
 }
 
-static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
+ft_status ft_attention_plain_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
     args.shape = ft_pass_attention_shape(pass, queries, layer);
     args.bias = ft_position_bias_of(pass->model);
     args.dbias = ft_position_bias_gradient(pass, layer);
@@ -147,7 +147,7 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     const ft_attention_forward_args args = {.q = views.q, .k = views.k, .v = views.v, .out = saved[OUT], .lse = saved[LSE]};
     if (ft_heads_talk(m, layer)) FT_TRY(ft_talking_attention_forward(pass, kind, layer, args));
     else if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
-    else FT_TRY(plain_forward(pass, kind, layer, args));
+    else FT_TRY(ft_attention_plain_forward(pass, kind, layer, args));
     *out = saved[OUT];
     if (keep) return FT_OK;
     ft_pass_free(pass, &saved[QKV]);
@@ -226,7 +226,7 @@ static ft_status attention_backward(ft_pass *pass, int layer, ft_tensor *saved, 
                                              .dv = gradient.v};
     if (ft_heads_talk(pass->model, layer)) return ft_talking_attention_backward(pass, kind, layer, args);
     if (ft_relative_kinds(pass->model) > 0) return ft_relative_attention_backward(pass, kind, layer, args);
-    return plain_backward(pass, kind, layer, args);
+    return ft_attention_plain_backward(pass, kind, layer, args);
 }
 
 static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g) {

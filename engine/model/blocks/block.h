@@ -41,7 +41,7 @@ typedef struct ft_block {
     ft_status (*backward)(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g);
 } ft_block;
 
-extern const ft_block ft_attention_block, ft_feed_forward_block, ft_gated_feed_forward_block;
+extern const ft_block ft_attention_block, ft_normed_attention_block, ft_feed_forward_block, ft_gated_feed_forward_block;
 const ft_block *ft_block_at(const ft_model *model, int block); // of every layer
 
 // Does the backward pass come to this block? Blocks below it in its layer, and layers below that, keep nothing.
@@ -60,6 +60,11 @@ static inline ft_status ft_layer_tensor(ft_pass *pass, ft_rows_kind kind, int64_
     return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
 }
 static inline ft_tensor ft_product_gradient(const ft_block_gradients *g) { return g->product.data != NULL ? g->product : g->past; }
+
+// attention.c, for its kinds: the linear layer of queries, keys and values, and the scores of queries and keys alone.
+void ft_attention_build_qkv(ft_builder *b, ft_linear *qkv);
+ft_status ft_attention_plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args);
+ft_status ft_attention_plain_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);
 
 // residual.c. a: what the block put out; y is made here.
 ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, ft_tensor rows, ft_tensor wide, ft_block_saved *saved,

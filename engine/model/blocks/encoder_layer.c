@@ -12,7 +12,8 @@
 #include "engine/model/state/gradients.h"
 
 const ft_block *ft_block_at(const ft_model *model, int block) {
-    static const ft_block *const blocks[] = {[FT_BLOCK_ATTENTION] = &ft_attention_block, [FT_BLOCK_FEED_FORWARD] = &ft_feed_forward_block,
+    static const ft_block *const blocks[] = {[FT_BLOCK_ATTENTION] = &ft_attention_block, [FT_BLOCK_NORMED_ATTENTION] = &ft_normed_attention_block,
+                                            [FT_BLOCK_FEED_FORWARD] = &ft_feed_forward_block,
                                             [FT_BLOCK_GATED_FEED_FORWARD] = &ft_gated_feed_forward_block};
     return blocks[model->family->blocks[block]];
 }

@@ -8,17 +8,25 @@
 
 void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
     ft_model *m = b->model;
-    b->trainable = b->head = true;
+    m->pooler.weight = m->pooler.bias = -1;
+    m->head_norm = (ft_norm){.gamma = -1, .beta = -1};
+    b->trainable = true;
+    if (b->config->language_head) {
+        ft_language_build(b);
+        return;
+    }
+    b->head = true;
     for (int i = m->head_count - 1; i >= 0; i--) {
         int64_t inputs = i == 0 ? m->hidden : hidden->values[i - 1];
         bool last = i == m->head_count - 1;
         char name[48];
         snprintf(name, sizeof name, "head.hidden.%d", i);
-        m->head[i] = ft_build_linear(b, !last ? name : ft_model_config_classifier(b->config), last ? m->labels : hidden->values[i], inputs);
+        const char *linear = !last ? name : ft_model_config_classifier(b->config);
+        const int64_t outputs = last ? m->labels : hidden->values[i];
+        const bool unbiased = last && m->family->unbiased_classifier;
+        m->head[i] = unbiased ? ft_build_linear_without_bias(b, linear, outputs, inputs) : ft_build_linear(b, linear, outputs, inputs);
     }
-    m->head_norm = (ft_norm){.gamma = -1, .beta = -1};
-    m->pooler.weight = m->pooler.bias = -1;
-    if (b->config->token_head && !m->family->token_pooler) {
+    if (m->family->pooler == NULL || (b->config->token_head && !m->family->token_pooler)) {
         b->head = false;
         return;
     }
@@ -56,7 +64,7 @@ static ft_status activated(ft_pass *pass, const ft_linear *l, ft_activation kind
 // Logits are fp32 in every precision, straight from the sums of the product; so must be the bias that is added to them.
 static ft_status classify(ft_pass *pass, const ft_linear *l, ft_tensor x, ft_tensor logits) {
     ft_tensor bias = ft_linear_bias(pass, l);
-    if (bias.dtype == FT_F32) return ft_linear_product(pass, FT_ROWS_READ, l, x, bias, logits);
+    if (bias.data == NULL || bias.dtype == FT_F32) return ft_linear_product(pass, FT_ROWS_READ, l, x, bias, logits);
     void *data;
     FT_TRY(ft_memory_alloc(pass->model->memory, (size_t)l->outputs * sizeof(float), FT_MEM_ACTIVATIONS, "classifier bias", &data));
     ft_tensor wide = ft_vector(data, l->outputs, FT_F32);
@@ -185,7 +193,7 @@ ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *
     if (!m->late_pooling) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), x, x)); // no family has both
     if (m->late_pooling) FT_TRY(pool_late(pass, x, s));
     else if (has_pooler(pass)) FT_TRY(pool(pass, x, s));
-    else s->input[0] = x, s->read = ft_absent(); // it is its own
+    else s->borrowed = s->read.data == NULL, s->input[0] = x, s->read = ft_absent(); // it is its own, or the caller's
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), s->input[0], s->input[0]));
     for (int i = 0; i < last; i++) {
         FT_TRY(activated(pass, &m->head[i], m->head_activation, s->input[i], "head hidden", &s->h[i], &s->input[i + 1]));
@@ -202,6 +210,7 @@ void ft_head_saved_free(ft_pass *pass, ft_head_saved *s) {
     ft_pass_free(pass, &s->pooled);
     ft_norm_forget(pass, &s->norm);
     for (int i = 0; i < pass->model->head_count; i++) {
+        if (i == 0 && s->borrowed) s->input[0] = ft_absent();
         ft_pass_free(pass, &s->input[i]);
         if (i + 1 < pass->model->head_count) ft_pass_free(pass, &s->h[i]);
     }

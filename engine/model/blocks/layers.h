@@ -66,6 +66,9 @@ ft_attention_shape ft_pass_largest_shape(const ft_pass *pass, ft_rows_kind queri
 // loss.c: the loss of the model's task; logits become their gradient.
 ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses);
 
+// The cross-entropy of a class each and nothing else: no gradient, no weights.
+ft_status ft_pass_plain_losses(ft_pass *pass, ft_tensor logits, ft_tensor losses);
+
 // norm.h: what a norm keeps of its rows for its backward pass.
 typedef struct ft_norm_saved {
     ft_tensor mean, rstd;
@@ -125,6 +128,7 @@ typedef struct ft_head_saved {
     ft_tensor pooler_h, pooled;  // before and after its activation, the latter where a norm follows
     ft_norm_saved norm;
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
+    bool borrowed;               // the first of them is the caller's x itself
     ft_tensor *h;                // [head_count - 1] before the activation
 } ft_head_saved;
 // What the pooler reads of x, as it is before its dropout: rows [B,H] of the model's type, written.
@@ -134,5 +138,14 @@ ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *
 // dlogits [B,labels]; dx (fp32), as x, is made here when want_dx. Frees `saved`.
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);
 void ft_head_saved_free(ft_pass *pass, ft_head_saved *saved);
+
+// language.c: the head of a language model in that one's place, whose loss is part of it. Built in front of all else, and tied to the word table
+// once that is there.
+void ft_language_build(ft_builder *b);
+void ft_language_tie(ft_builder *b);
+// x [T,H] is freed. losses: [reads] fp32. dx (fp32), as x, is made here when want_dx.
+ft_status ft_language_train(ft_pass *pass, ft_tensor *x, ft_tensor losses, bool want_dx, ft_tensor *dx);
+// The plain losses alone.
+ft_status ft_language_judge(ft_pass *pass, ft_tensor x, ft_tensor losses);
 
 #endif

@@ -32,17 +32,21 @@ static ft_status squared_error(ft_pass *pass, ft_tensor logits, ft_tensor losses
     RUN_WITH_WORKSPACE(pass, squared_error, args, largest);
 }
 
-static ft_status plain_cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+// dlogits: absent, or the logits' own place.
+static ft_status plain_cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses, ft_tensor dlogits) {
     ft_cross_entropy_args args = {
-        .logits = logits, .labels = pass->batch->label, .step = pass->step, .losses = losses, .dlogits = logits};
+        .logits = logits, .labels = pass->batch->label, .step = pass->step, .losses = losses, .dlogits = dlogits};
     ft_cross_entropy_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = largest.losses.cols = pass->capacity.reads;
+    largest.logits.rows = largest.losses.cols = pass->capacity.reads;
+    if (dlogits.data != NULL) largest.dlogits.rows = pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
 }
 
+ft_status ft_pass_plain_losses(ft_pass *pass, ft_tensor logits, ft_tensor losses) { return plain_cross_entropy(pass, logits, losses, ft_absent()); }
+
 static ft_status cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     const ft_model *m = pass->model;
-    if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0) return plain_cross_entropy(pass, logits, losses);
+    if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0) return plain_cross_entropy(pass, logits, losses, logits);
     ft_weighted_cross_entropy_args args = {.logits = logits,
                                            .labels = pass->batch->label,
                                            .class_weight = class_weight(m),

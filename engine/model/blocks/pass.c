@@ -140,6 +140,7 @@ ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind que
                                 .cu_keys = b->cu_seqlens,
                                 .scale = m->heads.scale,
                                 .window = ft_rotary_window(m, layer),
+                                .causal = m->causal && queries == FT_ROWS_TOKENS, // of a last token alone nothing is hidden
                                 .key_heads = m->heads.key_values < m->heads.count ? m->heads.key_values : 0};
     if (pass->step != NULL && m->attention_dropout > 0 && !is_quiet(m, (uint32_t)layer, FT_SITE_ATTENTION))
         shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,

@@ -8,7 +8,7 @@ ft_status ft_rotary_create(ft_model *m, const ft_model_config *c) {
     if (c->sights == NULL) return FT_OK;
     ft_rotary *r = m->rotary = ft_arena_alloc(&m->arena, sizeof *r);
     if (r == NULL) return FT_NO_MEMORY;
-    *r = (ft_rotary){.layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *r->layer)};
+    *r = (ft_rotary){.scaling = c->sights[0].scaling, .layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *r->layer)};
     if (r->layer == NULL) return FT_NO_MEMORY;
     for (int32_t l = 0; l < m->layers; l++) {
         int table = 0;
@@ -25,7 +25,7 @@ static ft_status upload_table(ft_model *m, int n, int32_t positions) {
     const size_t bytes = (size_t)positions * (size_t)m->heads.width * sizeof(float);
     float *host = ft_calloc(bytes / sizeof *host, sizeof *host, "the angles of rotary positions");
     if (host == NULL) return FT_NO_MEMORY;
-    ft_rope_angles(r->theta[n], m->heads.width, positions, host);
+    ft_rope_angles(r->theta[n], &r->scaling, m->heads.width, positions, host);
     void *data = NULL;
     ft_status status = ft_memory_alloc(m->memory, bytes, FT_MEM_WEIGHTS, "angles of rotary positions", &data);
     r->table[n] = status == FT_OK ? ft_matrix(data, positions, m->heads.width, FT_F32) : ft_absent();

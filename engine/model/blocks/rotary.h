@@ -13,6 +13,7 @@ typedef struct ft_rotary_layer {
 
 typedef struct ft_rotary {
     double theta[FT_ROTARY_TABLES];
+    ft_rope_scaling scaling; // of all of them
     ft_tensor table[FT_ROTARY_TABLES]; // [positions, head width] fp32, device
     int tables;
     ft_rotary_layer *layer; // [layers]

@@ -102,14 +102,14 @@ static bool pooler_is_head(const ft_model_config *m) {
 }
 // As a module to save: without the linear layer in it.
 static word pooler_of(const ft_model_config *m) {
-    const char *name = m->family->pooler, *dense = strstr(name, ".dense");
+    const char *name = m->family->pooler != NULL ? m->family->pooler : "", *dense = strstr(name, ".dense");
     const size_t prefix = strncmp(name, m->family->prefix, strlen(m->family->prefix)) == 0 ? strlen(m->family->prefix) : 0;
     return (word){name + prefix, (dense != NULL ? (size_t)(dense - name) : strlen(name)) - prefix};
 }
 
 static bool is_saved(const ft_config *o, const ft_model_config *m, const char *name) {
     word w;
-    if (lies_in(name, head_of(m)) || strncmp(name, "head.hidden.", strlen("head.hidden.")) == 0) return true;
+    if ((!m->language_head && lies_in(name, head_of(m))) || strncmp(name, "head.hidden.", strlen("head.hidden.")) == 0) return true;
     if (m->pooler_is_drawn && lies_in(name, pooler_of(m))) return true; // with a norm behind it
     for (const char *at = o->adapter.modules_to_save; next_word(&at, &w);)
         if (lies_in(name, w)) return true;
@@ -171,7 +171,7 @@ int ft_adapter_saved(const ft_config *o, const ft_model_config *m, ft_arena *are
         names[count++] = ft_arena_strndup(arena, w.text, w.length);
     const int given = count;
     for (int i = 0; i < 2; i++) {
-        bool there = i == 1 && (!m->pooler_is_drawn || pooler_is_head(m));
+        bool there = i == 0 ? m->language_head : !m->pooler_is_drawn || pooler_is_head(m); // a language model's head stays as it is
         for (int k = 0; k < given && !there; k++) there = names[k] != NULL && is(own[i], names[k]);
         if (!there) names[count++] = ft_arena_strndup(arena, own[i].text, own[i].length);
     }

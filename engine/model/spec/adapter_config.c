@@ -185,12 +185,12 @@ ft_status ft_adapter_config_save(const char *path, const ft_config *o, const ft_
     ft_arena arena = {0};
     bool failed = false;
     const char *saved[FT_MOST_SAVED];
-    json_t *names = json_array();
     const int saves = ft_adapter_saved(o, m, &arena, saved);
+    json_t *names = saves > 0 ? json_array() : json_null(); // as PEFT has it
     for (int i = 0; i < saves; i++) ft_json_append(names, saved[i] != NULL ? json_string(saved[i]) : NULL, &failed);
     const double alpha = o->adapter.alpha; // whole numbers as PEFT writes them
     json_t *alpha_json = alpha == floor(alpha) ? json_integer((json_int_t)alpha) : json_real(alpha);
-    json_t *root = json_pack("{s:s, s:s, s:o, s:b, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:o}", "peft_type", "LORA", "task_type", m->span_head ? "QUESTION_ANS" : m->token_head ? "TOKEN_CLS" : "SEQ_CLS",
+    json_t *root = json_pack("{s:s, s:s, s:o, s:b, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:o}", "peft_type", "LORA", "task_type", m->language_head ? "CAUSAL_LM" : m->span_head ? "QUESTION_ANS" : m->token_head ? "TOKEN_CLS" : "SEQ_CLS",
                              "base_model_name_or_path", ft_json_text(base), "inference_mode", true, "r", (json_int_t)o->adapter.r, "lora_alpha",
                              alpha_json, "lora_dropout", o->adapter.dropout, "use_rslora", o->adapter.rslora, "use_dora", o->adapter.type == FT_ADAPTER_DORA, "bias",
                              biases[o->adapter.bias], "fan_in_fan_out", false, "modules_to_save", names);

@@ -64,6 +64,28 @@
     .blocks = ENCODER_BLOCKS,                                                                                          \
     .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier", .token_hidden_dropout = true
 
+#define DECODER(type, name, ...)                                                                                       \
+    {                                                                                                                  \
+        .model_type = type, .classifier_class = name "ForSequenceClassification", .prefix = "model.",                  \
+        .keys = {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads",               \
+                 .intermediate = "intermediate_size", .activation = "hidden_act", .attention_dropout = "attention_dropout", \
+                 .epsilon = "rms_norm_eps", .key_heads = "num_key_value_heads", .head_width = "head_dim"},             \
+        .positions = FT_POSITIONS_ROTARY, .rotary = FT_ROTARY_DECODER, .theta = 10000, .causal = true,                 \
+        .embeddings = {.word = "embed_tokens", .norm = "layers.0.input_layernorm"}, .layer = "layers",                 \
+        .norms_in_front = true, .first_norm_in_front = true, .rms_norms = true, .feed_forward_drops = FT_DROPS_NOTHING,                        \
+        .classifier = "score", .unbiased_classifier = true, __VA_ARGS__                                                \
+    }
+
+#define DECODER_DEFAULTS                                                                                               \
+    .hidden = 4096, .layers = 32, .heads = 32, .padding = -1, .activation = "silu", .undropped = true, .epsilon = 1e-6
+
+#define DECODER_BLOCKS {FT_BLOCK_ATTENTION, FT_BLOCK_GATED_FEED_FORWARD}
+
+#define DECODER_LAYER                                                                                                  \
+    .query = "self_attn.q_proj", .key = "self_attn.k_proj", .value = "self_attn.v_proj", .output = "self_attn.o_proj", \
+    .norm[0] = "post_attention_layernorm", .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj",      \
+    .norm[1] = "input_layernorm", .last_norm = "norm"
+
 // The words of nomic-ai's own code, which the published files are written in.
 static const ft_key_alias nomic_aliases[] = {{"n_embd", "hidden_size"},
                                              {"n_layer", "num_hidden_layers"},
@@ -230,6 +252,16 @@ static const ft_family families[] = {
      .pooler = "dense",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_GELU},
+    DECODER("qwen2", "Qwen2", .windows = true, .blocks = DECODER_BLOCKS,
+            .defaults = {DECODER_DEFAULTS, .vocabulary = 151936, .intermediate = 22016, .key_heads = 32, .positions = 32768},
+            .names = {DECODER_LAYER, .unbiased = FT_LINEAR_OUTPUT | FT_LINEAR_UP | FT_LINEAR_DOWN}),
+    DECODER("qwen3", "Qwen3", .windows = true,
+            .defaults = {DECODER_DEFAULTS, .vocabulary = 151936, .intermediate = 22016, .key_heads = 32, .head_width = 128, .positions = 32768},
+            .blocks = {FT_BLOCK_NORMED_ATTENTION, FT_BLOCK_GATED_FEED_FORWARD},
+            .names = {DECODER_LAYER, .query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"}),
+    DECODER("llama", "Llama", .blocks = DECODER_BLOCKS,
+            .defaults = {DECODER_DEFAULTS, .vocabulary = 32000, .intermediate = 11008, .positions = 2048},
+            .names = {DECODER_LAYER}),
     {.model_type = "distilbert",
      .classifier_class = "DistilBertForSequenceClassification",
      .prefix = "distilbert.",
@@ -513,7 +545,7 @@ static const struct {
     {"longformer", "modernbert"},   {"luke", "roberta"},         {"megatron-bert", "bert"},      {"mobilebert", "distilbert"},
     {"neobert", "modernbert"},      {"new", "gte"},       {"nystromformer", "modernbert"}, {"roberta-prelayernorm", "roberta"},
     {"roformer", "modernbert"},     {"squeezebert", "bert"},     {"xlm", "xlm-roberta"},         {"xlnet", "deberta-v2"},
-    {"xmod", "xlm-roberta"},
+    {"xmod", "xlm-roberta"},         {"mistral", "llama"},          {"gemma", "llama"},             {"qwen2_moe", "qwen2"},        {"qwen3_moe", "qwen3"},
 };
 
 const char *ft_family_nearest(const char *model_type) {

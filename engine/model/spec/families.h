@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // What a layer is made of, each block with a sum and a norm behind it (block.h).
-typedef enum ft_block_kind { FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD, FT_BLOCK_GATED_FEED_FORWARD } ft_block_kind;
+typedef enum ft_block_kind { FT_BLOCK_ATTENTION, FT_BLOCK_NORMED_ATTENTION, FT_BLOCK_FEED_FORWARD, FT_BLOCK_GATED_FEED_FORWARD } ft_block_kind;
 enum { FT_LAYER_BLOCKS = 2 };
 
 // The linear layers of one layer, as a set.
@@ -36,6 +36,7 @@ typedef struct ft_layer_names {
     const char *last_norm;             // then: behind the last layer
     const char *qkv; // one matrix for all three; with `query` and `value` it is head by head, and those are vectors, their biases, and a
                      // key has none; else it is one linear layer. NULL: three linear layers
+    const char *query_norm, *key_norm; // of heads, in front of their angles (Qwen3)
     const char *pos_key, *pos_query; // of the relative positions
     const char *mix_scores, *mix_weights; // of heads that talk to each other, where config.json asks for it; NULL: they cannot
     const char *gate; // what is activated in a gated feed-forward block, beside `up`; NULL: `up` has both
@@ -56,6 +57,7 @@ typedef struct ft_family_keys { // of config.json
 typedef struct ft_family_defaults { // where config.json has no such key
     int64_t vocabulary, hidden, layers, heads, intermediate, types, padding;
     int64_t embedding; // 0: as the hidden width
+    int64_t key_heads, head_width; // 0: as many as heads, and as wide as the rows allow
     int64_t positions; // 0: 512
     bool undropped;    // dropouts are 0, else 0.1
     bool attention_undropped; // that of the scores is 0
@@ -98,6 +100,7 @@ typedef enum ft_rotary_kind {
     FT_ROTARY_BY_LAYER, // windows and angles by layer, biases and the head too: ModernBERT's keys
     FT_ROTARY_ONE,      // the same angles in all of them
     FT_ROTARY_BIASES,   // the same, and biases and pooling as EuroBERT says them
+    FT_ROTARY_DECODER,  // those of Qwen and Llama: scaled angles, causal windows, biases
 } ft_rotary_kind;
 
 // A key of config.json that stands for one of the family's, in files of the code that a model was published with.
@@ -120,6 +123,8 @@ typedef struct ft_family {
     unsigned positions;        // set of ft_positions; DeBERTa's config.json may ask for another (relative_config.c)
     ft_rotary_kind rotary;
     double theta;              // of those, where config.json has none
+    bool windows;              // of a decoder: config.json may ask for them (use_sliding_window)
+    bool causal;               // a decoder: a token sees itself and those in front of it, and a classifier reads the last one
     ft_position_rule position_rule;
     ft_relative_kind relative; // of the distances where config.json asks for them
     ft_widening widening;
@@ -136,8 +141,9 @@ typedef struct ft_family {
     bool attention_output_dropout; // behind the output projection of the attention
     ft_feed_forward_drops feed_forward_drops;
     bool attention_dropout_behind; // the same, with the probability of the scores'
-    // The head: [dropout] -> pooler -> activation -> [norm] -> dropout -> classifier. Full names.
+    // The head: [dropout] -> pooler -> activation -> [norm] -> dropout -> classifier. Full names; pooler NULL: neither that nor an activation.
     const char *pooler, *classifier, *head_norm;
+    bool unbiased_classifier;
     ft_activation pooler_activation;
     bool dropout_before_pooler; // the classifier's dropout, once more
     bool other_modules;         // module names in transformers are not those of the file: PEFT's adapters would not be found
@@ -149,6 +155,7 @@ typedef struct ft_family {
 } ft_family;
 
 #define FT_TOKEN_CLASSIFIER "classifier" // of every family
+#define FT_LANGUAGE_HEAD "lm_head"        // of every decoder
 // That of question answering is the same without a dropout, but where the family has a pooler there or says another key, and is called
 #define FT_SPAN_CLASSIFIER "qa_outputs" // where there is no pooler, else as that of tokens
 

@@ -21,7 +21,7 @@ static ft_status read_family(ft_model_config *c, const char *path) {
     c->family = type != NULL ? ft_family_find(type) : NULL;
     if (c->family != NULL) {
         c->model_type = c->family->model_type;
-        c->pooler_is_drawn = strncmp(c->family->pooler, c->family->prefix, strlen(c->family->prefix)) != 0;
+        c->pooler_is_drawn = c->family->pooler != NULL && strncmp(c->family->pooler, c->family->prefix, strlen(c->family->prefix)) != 0;
         return FT_OK;
     }
     if (type == NULL)
@@ -58,8 +58,10 @@ static ft_status find_heads(ft_model_config *c, const char *path) {
     if (c->hidden_size % c->num_attention_heads != 0)
         return ft_fail(FT_INVALID, path, "\"%s\" %lld is not a multiple of \"%s\" %lld", k->hidden, (long long)c->hidden_size,
                        k->heads, (long long)c->num_attention_heads);
-    c->key_value_heads = c->num_attention_heads;
-    c->head_width = c->hidden_size / c->num_attention_heads;
+    const ft_family_defaults *d = &c->family->defaults;
+    const bool said = k->key_heads != NULL && json_object_get(c->json, k->key_heads) != NULL; // null: as many as heads
+    c->key_value_heads = d->key_heads > 0 && !said ? d->key_heads : c->num_attention_heads;
+    c->head_width = d->head_width > 0 ? d->head_width : c->hidden_size / c->num_attention_heads;
     if (k->head_width != NULL) FT_TRY(ft_json_int(c->json, path, k->head_width, c->head_width, 1, MOST_WIDTH / c->num_attention_heads, &c->head_width));
     if (k->key_heads == NULL) return FT_OK;
     FT_TRY(ft_json_int(c->json, path, k->key_heads, c->key_value_heads, 1, c->num_attention_heads, &c->key_value_heads));
@@ -96,7 +98,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         {k->layers, &c->num_hidden_layers, d->layers, 1, MOST_LAYERS},
         {k->heads, &c->num_attention_heads, d->heads, 1, MOST_HEADS},
         {k->intermediate, &c->intermediate_size, d->intermediate, 1, MOST_WIDTH},
-        {"max_position_embeddings", &c->position_rows, d->positions > 0 ? d->positions : 512, 1, FT_MOST_POSITIONS},
+        {"max_position_embeddings", &c->position_rows, d->positions > 0 ? d->positions : 512, 1, c->family->causal ? 1 << 28 : FT_MOST_POSITIONS},
         {c->family->token_types ? "type_vocab_size" : NULL, &c->type_vocab_size, d->types, c->family->types_optional ? 0 : 1,
          MOST_WIDTH},
         {k->embedding, &c->embedding_size, d->embedding, 1, MOST_WIDTH},
@@ -105,6 +107,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         if (sizes[i].key != NULL)
             FT_TRY(ft_json_int(c->json, path, sizes[i].key, sizes[i].fallback, sizes[i].low, sizes[i].high, sizes[i].out));
     if (c->embedding_size == 0) c->embedding_size = c->hidden_size;
+    if (c->position_rows > FT_MOST_POSITIONS) c->position_rows = FT_MOST_POSITIONS; // longer texts than one can train on
     FT_TRY(read_groups(c, path));
     FT_TRY(find_heads(c, path));
     return read_padding(c, path);
@@ -323,6 +326,16 @@ static bool is_for(const ft_model_config *c, const char *what) {
 
 bool ft_model_config_is_of_tokens(const ft_model_config *c) { return is_for(c, "ForTokenClassification"); }
 bool ft_model_config_is_of_spans(const ft_model_config *c) { return is_for(c, "ForQuestionAnswering"); }
+bool ft_model_config_is_of_language(const ft_model_config *c) { return c->family->causal && is_for(c, "ForCausalLM"); }
+
+void ft_model_config_set_language(ft_model_config *c) {
+    static const char *const outputs[] = {"loss"};
+    c->language_head = true;
+    c->last_pooling = false;
+    c->num_labels = 1;
+    c->label_names = (const char **)outputs;
+    c->has_label_names = false;
+}
 
 void ft_model_config_set_tokens(ft_model_config *c) {
     c->token_head = true;
@@ -357,6 +370,7 @@ void ft_model_config_set_spans(ft_model_config *c) {
 }
 
 const char *ft_model_config_classifier(const ft_model_config *c) {
+    if (c->language_head) return FT_LANGUAGE_HEAD;
     if (c->span_head && !c->family->token_pooler) return FT_SPAN_CLASSIFIER;
     return c->token_head ? FT_TOKEN_CLASSIFIER : c->family->classifier;
 }
@@ -383,6 +397,7 @@ static double shortest_like(double value) {
 
 // A value that the file has already stays as it is written there: 0 instead of 0.0, and null for "as the hidden one".
 static int set_dropout(json_t *root, const char *key, double used, double read) {
+    if (key == NULL) return 0; // config.json has no such thing
     if ((float)used == (float)read && (json_object_get(root, key) != NULL)) return 0;
     return json_object_set_new(root, key, json_real(shortest_like(used)));
 }
@@ -406,13 +421,15 @@ size_t ft_model_config_save_bytes(int label_count) {
     return (size_t)label_count * (BY_NUMBER + BY_NAME + SHARE);
 }
 
-static const char sequence_class[] = "SequenceClassification", token_class[] = "TokenClassification", span_class[] = "QuestionAnswering";
+static const char sequence_class[] = "SequenceClassification", token_class[] = "TokenClassification", span_class[] = "QuestionAnswering",
+                  language_class[] = "CausalLM";
 
 // The class that transformers opens it with.
 static json_t *class_of(const ft_model_config *c) {
     const char *name = c->family->classifier_class;
-    if (!c->token_head) return json_string(name);
-    return json_sprintf("%.*s%s", (int)(strlen(name) - strlen(sequence_class)), name, c->span_head ? span_class : token_class);
+    if (!c->token_head && !c->language_head) return json_string(name);
+    const char *own = c->language_head ? language_class : c->span_head ? span_class : token_class;
+    return json_sprintf("%.*s%s", (int)(strlen(name) - strlen(sequence_class)), name, own);
 }
 
 static int fill(json_t *root, const ft_model_config *base, const char *problem_type) {
@@ -423,7 +440,7 @@ static int fill(json_t *root, const ft_model_config *base, const char *problem_t
         json_object_del(root, dropped[i]);
     int failed = json_object_set_new(root, "model_type", json_string(base->model_type));
     failed |= json_object_set_new(root, "architectures", json_pack("[o]", class_of(base)));
-    if (base->token_head) json_object_del(root, "problem_type");
+    if (base->token_head || base->language_head) json_object_del(root, "problem_type");
     else failed |= json_object_set_new(root, "problem_type", json_string(problem_type));
     return failed | json_object_set_new(root, "dtype", json_string("float32"));
 }
@@ -434,7 +451,7 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
     json_t *root = ft_json_copy_object(base->json); // values are replaced, never changed
     int failed = fill(root, base, problem_type);
     failed |= ft_custom_head_put(root, head);
-    failed |= set_labels(root, label_count, label_names);
+    if (!base->language_head) failed |= set_labels(root, label_count, label_names);
     if (base->saved_quantisation != NULL) failed |= json_object_set(root, "quantization_config", base->saved_quantisation);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.
     const ft_family_keys *k = &base->family->keys;

@@ -7,6 +7,7 @@
 #include "engine/model/spec/custom_head.h"
 #include "engine/model/spec/families.h"
 #include "kernels/ops/disentangled_attention.h"
+#include "kernels/ops/rope.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -30,8 +31,9 @@ typedef struct ft_convolution_config {
 
 // Of one layer whose positions are rotary.
 typedef struct ft_layer_sight {
-    int32_t window; // tokens that a token sees to each side; 0: all
+    int32_t window; // tokens that a token sees to each side, or, in a causal model, in front of it; 0: all
     double theta;   // of the angles (kernels/ops/rope.h)
+    ft_rope_scaling scaling;
 } ft_layer_sight;
 
 enum { FT_BIAS_BUCKETS = 32 }; // rows of a table of biases by distance that distances have (position_bias.c)
@@ -56,9 +58,12 @@ typedef struct ft_model_config {
     bool unbiased_norms, rms_norms;     // rms: RMSNorm, which has no bias
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
     bool late_pooling;                  // and that is the mean of what the head's first layer makes of them
+    bool last_pooling;                  // the classifier reads the last token
     bool all_rows;                      // somebody else than a head reads what comes out: the last layer has all rows
     bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families
     bool span_head;                     // and of these the one that says where an answer begins and ends (ft_model_config_set_spans)
+    bool language_head;                 // the logits of all words (ft_model_config_set_language)
+    bool tied;                          // and its weight is the table of word embeddings (tie_word_embeddings)
     bool pooler_is_drawn;               // the model's files lack it; where nothing is known of them, as the family's are
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
@@ -85,6 +90,8 @@ ft_status ft_model_config_parse(const char *text, size_t length, const char *pat
 ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_errors);
 // Fills sights, unbiased, unbiased_norms, mean_pooling and the embeddings' dropout. Internal to model_config.c.
 ft_status ft_rotary_config_read(ft_model_config *config, const char *path_for_errors);
+// The same of a decoder (decoder_config.c). Internal to rotary_config.c.
+ft_status ft_decoder_config_read(ft_model_config *config, const char *path_for_errors);
 // Which weights a layer has: its own number, or, where layers share them, that of its group times inner_layers and its place in there.
 int64_t ft_model_config_weights(const ft_model_config *config, int64_t layer);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
@@ -97,6 +104,9 @@ void ft_model_config_set_tokens(ft_model_config *config);
 bool ft_model_config_is_of_spans(const ft_model_config *config);
 void ft_model_config_set_spans(ft_model_config *config);
 enum { FT_SPAN_OUTPUTS = 2 };
+// The same of a language model, of a decoder. Its one output is the loss of a row (blocks/language.c).
+bool ft_model_config_is_of_language(const ft_model_config *config);
+void ft_model_config_set_language(ft_model_config *config);
 // The last linear layer of the head, by its name in files.
 const char *ft_model_config_classifier(const ft_model_config *config);
 

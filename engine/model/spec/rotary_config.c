@@ -128,6 +128,7 @@ ft_status ft_rotary_config_read(ft_model_config *c, const char *path) {
     if (c->head_width % 2 != 0)
         return ft_fail(FT_INVALID, path, "heads of \"hidden_size\" / \"num_attention_heads\" = %lld columns have no pairs to turn: an even number is needed",
                        (long long)c->head_width);
+    if (c->family->rotary == FT_ROTARY_DECODER) return ft_decoder_config_read(c, path);
     if (c->family->rotary == FT_ROTARY_BIASES) FT_TRY(read_plain_biases(c, path));
     if (c->family->rotary != FT_ROTARY_BY_LAYER) return read_one(c, path);
     FT_TRY(ft_json_number(c->json, path, "embedding_dropout", 0, &c->embedding_dropout));

@@ -53,6 +53,7 @@ typedef struct ft_layer_parameters {
     ft_linear qkv, output, up, down;
     int mix_scores, mix_weights; // registry: by what heads that talk are mixed; -1: they do not
     ft_norm norm[FT_LAYER_BLOCKS]; // behind the blocks
+    ft_norm query_norm, key_norm;  // of heads, as wide as one (normed_attention.c)
 } ft_layer_parameters;
 
 // Of the attention: queries, and what it puts out, have count * width columns, keys and values key_values * width. Scores are multiplied
@@ -92,6 +93,8 @@ typedef struct ft_model {
     ft_activation activation;
     float epsilon;
     int32_t labels, padding_id;
+    int64_t vocabulary; // of a language model, whose head is the logits of so many words; 0: it is none
+    int32_t loss_rows;  // and the logits of so many rows exist at once
     int32_t targets; // numbers that a sequence is compared with; 0: a class
     ft_loss loss;
     float *class_weight; // [labels] device; NULL: all 1
@@ -111,6 +114,8 @@ typedef struct ft_model {
     ft_linear pooler; // weight -1: there is none
     ft_activation pooler_activation;
     ft_norm head_norm;  // behind it
+    bool causal;        // a token sees itself and those in front of it; last_pooling: the head reads the last one of a sequence
+    bool last_pooling;
     bool mean_pooling;  // the head reads the mean of a sequence's rows; else some of them (ft_batch.read_row)
     bool late_pooling;  // and that is behind the pooler and its activation (EuroBERT)
     bool ends_whole;    // the last layer has all rows: the head takes their mean, almost all are read (token classification, whose

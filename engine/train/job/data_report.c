@@ -90,6 +90,14 @@ static void print_questions(const ft_job *job) {
     }
 }
 
+static void print_learned(const ft_job *job) {
+    for (int s = 0; s < FT_SPLITS; s++) {
+        const ft_dataset *data = &job->split[s].data;
+        if (job->split[s].present)
+            ft_info("  %-12s %9lld tokens have a loss (%.1f%%)", ft_split_name((ft_split)s), (long long)ft_dataset_rows(data), percent(ft_dataset_rows(data), data->tokens));
+    }
+}
+
 static ft_status print_classes(const ft_job *job) {
     int64_t *counts[FT_SPLITS] = {NULL};
     ft_status status = FT_OK;
@@ -125,6 +133,7 @@ ft_status ft_data_report_splits(const ft_job *job) {
     FT_TRY(ft_data_remarks(job));
     print_lengths(job);
     if (ft_task_has_spans(job->task)) print_questions(job);
+    else if (ft_task_has_language(job->task)) print_learned(job);
     else if (ft_task_has_classes(job->task)) FT_TRY(print_classes(job));
     else print_targets(job);
     for (int s = 0; s < FT_SPLITS; s++)

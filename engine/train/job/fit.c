@@ -21,6 +21,32 @@ ft_status ft_fit_types(const ft_dataset *data, const ft_model_config *config, co
     return FT_INVALID;
 }
 
+ft_status ft_fit_task(const ft_task_spec *task, const ft_model_config *config) {
+    if (ft_task_has_language(task) && !config->family->causal) {
+        ft_fail(FT_INVALID, "train.task", "%s is for decoders, and a %s model sees what is behind a token", ft_task_name(task->id), config->model_type);
+        ft_hint("decoders here are qwen2, qwen3 and llama");
+        return FT_INVALID;
+    }
+    if (!config->family->causal || !ft_task_reads_rows(task) || ft_task_has_language(task)) return FT_OK;
+    ft_fail(FT_INVALID, "train.task", "%s on a %s model, a decoder, is not supported", ft_task_name(task->id), config->model_type);
+    ft_hint("classes, numbers and rankings of whole texts are learned from its last token");
+    return FT_INVALID;
+}
+
+ft_status ft_fit_last_tokens(const ft_dataset *data, const ft_model_config *config, const char *path) {
+    for (int64_t i = 0; config->last_pooling && i < data->sequences; i++) {
+        const int64_t tokens = ft_dataset_tokens(data, i), example = ft_dataset_example(data, i) + 1;
+        if (tokens == 0)
+            return ft_fail(FT_INVALID, path, "text %lld has no token: a %s model reads the last one", (long long)example, config->model_type);
+        if (data->ids[data->offset[i + 1] - 1] != config->pad_token_id) continue;
+        ft_fail(FT_INVALID, path, "text %lld ends in the padding token (%lld), which is passed over where the last token is looked for", (long long)example,
+                (long long)config->pad_token_id);
+        ft_hint("take it away from the end of the text, or set another pad_token_id in config.json");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
 ft_status ft_fit_max_length(const ft_input *input, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
     int64_t positions = config->max_position_embeddings, said = ft_input_sizes_of(input).longest;
     if (asked != FT_AUTO && asked > positions)

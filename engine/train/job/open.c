@@ -99,7 +99,7 @@ static ft_status read_tables(ft_job *job) {
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
                                           .label = c->data.label_column, .empty_labels = job->wanted->empty_labels, .words = ft_task_has_tokens(job->wanted),
-                                          .questions = ft_task_has_spans(job->wanted),
+                                          .questions = ft_task_has_spans(job->wanted), .need = ft_task_has_language(job->wanted) ? FT_LABEL_IGNORED : FT_LABEL_REQUIRED,
                                           .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : ft_task_has_spans(job->wanted) ? "" : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
         FT_TRY(ft_open_input(d->path, &file));
@@ -148,7 +148,10 @@ static ft_status find_model(ft_job *job, bool without_weights) {
 // Everything that comes from data files.
 static ft_status open_data(ft_job *job) {
     const ft_config *c = job->config;
-    const ft_input_kind *kind = ft_task_has_spans(job->wanted) ? &ft_question_input : ft_task_has_tokens(job->wanted) ? &ft_word_input : &ft_text_input;
+    const ft_input_kind *kind = ft_task_has_spans(job->wanted)      ? &ft_question_input
+                                : ft_task_has_tokens(job->wanted)   ? &ft_word_input
+                                : ft_task_has_language(job->wanted) ? &ft_language_input
+                                                                    : &ft_text_input;
     const char *truncation = ft_task_truncation(c, job->wanted);
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
     FT_TRY(ft_input_open(kind, &request, &job->input));
@@ -185,8 +188,10 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
     job->held.tokenizer = job->held.data = job->held.start;
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
+    FT_TRY(ft_fit_task(job->wanted, &job->model_config));
     if (ft_task_has_tokens(job->wanted)) ft_model_config_set_tokens(&job->model_config);
     if (ft_task_has_spans(job->wanted)) ft_model_config_set_spans(&job->model_config);
+    if (ft_task_has_language(job->wanted)) ft_model_config_set_language(&job->model_config);
     FT_TRY(know_base(job, source->without_weights));
     if (config->model.init == FT_INIT_PRETRAINED) job->weights_bytes = ft_weights_bytes(job->model_dir);
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
@@ -219,6 +224,7 @@ static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) 
     free(inside);
     FT_TRY(built);
     FT_TRY(ft_fit_types(&d->data, &job->model_config, job->config->model.path));
+    FT_TRY(ft_fit_last_tokens(&d->data, &job->model_config, d->path));
     char windows[48] = "";
     if (d->data.example != NULL) snprintf(windows, sizeof windows, " in %lld windows", (long long)d->data.sequences);
     ft_info("%-10s %lld examples%s, %lld tokens%s  %s", ft_split_name(split), (long long)d->data.examples, windows,

@@ -152,7 +152,7 @@ ft_status ft_task_set_loss(ft_job *job) {
 
 const char *ft_task_truncation(const ft_config *c, const ft_task_spec *task) {
     if (strcmp(c->data.truncation, "auto") != 0) return c->data.truncation;
-    return ft_task_reads_rows(task) ? "windows" : "head";
+    return ft_task_reads_rows(task) && !ft_task_has_language(task) ? "windows" : "head";
 }
 
 // ---- decisions ----------------------------------------------------------------------------------------------------

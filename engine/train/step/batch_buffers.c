@@ -21,6 +21,7 @@ static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, un
                              .most_reads = capacity.most_reads,
                              .targets = model->targets,
                              .position_padding = model->reads_features ? -1 : model->position_padding,
+                             .reads_last = model->last_pooling && !model->reads_features,
                              .orders = model->reads_features ? 0 : orders,
                              .feature_bytes = model->reads_features ? ft_model_feature_bytes(model) : 0};
 }

@@ -15,7 +15,7 @@ for config in "$SOURCE_DIR"/tests/vectors/*/config.json; do
     [ -f "$SOURCE_DIR/tests/vectors/$family/model.safetensors" ] && families="$families $family"
 done
 [ "$(echo "$families" | wc -w)" -ge 27 ] || fail "only these families: $families"
-wide_families="albert gte mpnet eurobert xlm_roberta_xl deberta_v1 deberta_v2_conv deberta_v1_talking deberta_v2_conv_one modernbert modernbert_cls" precisions="bf16 fp16"
+wide_families="albert gte mpnet eurobert qwen2 qwen3 llama xlm_roberta_xl deberta_v1 deberta_v2_conv deberta_v1_talking deberta_v2_conv_one modernbert modernbert_cls" precisions="bf16 fp16"
 # The kernels are those of test_deberta.sh and test_training.sh: what sanitizers have not seen there is the convolution in groups.
 [ -z "${FT_SANITIZE:-}" ] || families="distilbert deberta_v2_conv_groups albert_groups" wide_families=deberta_v2_conv precisions=fp16
 
