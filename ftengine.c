@@ -70,6 +70,16 @@ static const ft_command commands[] = {
      "changes none of their bits on a CPU.\n\n"
      "  ftengine embed models/all-MiniLM-L6-v2 --data texts.txt --pooling mean --normalize --output vectors.npy\n"
      "  ftengine embed runs/reviews-001 --data texts.csv --pooling mean --normalize >vectors.jsonl\n"},
+    {"tokenize", ft_command_tokenize, "tokenize RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl|text] [--keep-going] [section.key=value ...]",
+     "the tokens of texts and chats, as a model sees them",
+     "  --data FILE     texts (a text a line, or the column of a table), pairs of texts (data.text_pair), prompts with completions, or\n"
+     "                  chats (JSON lines with \"prompt\" and \"completion\", or \"messages\"); - reads standard input\n"
+     "  --format F      tsv, csv, jsonl or text, as predict has them\n"
+     "  --keep-going    a text that is refused is a line with \"error\", and the others follow\n\n"
+     "A line of JSON a text: ids, pieces, types of pairs, the text that the ids are decoded to, where they can be; of a chat the text that\n"
+     "its template writes, and which tokens train.task=causal_lm learns. No weights are read, and nothing is cut off.\n\n"
+     "  ftengine tokenize models/all-MiniLM-L6-v2 --data reviews.csv\n"
+     "  echo 'A text' | ftengine tokenize models/all-MiniLM-L6-v2 --data -\n"},
     {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",
      "  --all           also the options that are the same in all runs\n"
      "  --json, --csv   for programs: every figure, at full length\n\n"

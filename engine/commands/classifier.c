@@ -170,7 +170,10 @@ static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const
     const ft_input_request request = {.directory = tokenizer,
                                       .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
                                       .truncation = truncation,
-                                      .lower_case = rows != NULL && rows->lower_case};
+                                      .lower_case = rows != NULL && rows->lower_case,
+                                      .learn_all = c->options.data.learn == FT_LEARN_ALL || c->settings.learn == FT_LEARN_ALL,
+                                      .chat_template = c->options.data.chat_template,
+                                      .chat_variables = c->options.data.chat_variables[0] != '\0' ? c->options.data.chat_variables : c->settings.chat_variables};
     const ft_input_kind *kind = rows != NULL                ? &ft_text_input
                                 : ft_task_has_spans(c->task)  ? &ft_question_input
                                 : ft_task_has_tokens(c->task) ? &ft_word_input
@@ -259,7 +262,8 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .id = c->task->grouped && need != FT_LABEL_IGNORED && group[0] != '\0' ? group : NULL,
                               .empty_labels = c->task->empty_labels,
                               .words = ft_task_has_tokens(c->task),
-                              .questions = ft_task_has_spans(c->task)};
+                              .questions = ft_task_has_spans(c->task),
+                              .language = ft_task_has_language(c->task)};
 }
 
 ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {

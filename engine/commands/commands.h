@@ -22,6 +22,7 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
 ft_status ft_command_eval(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_embed(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_tokenize(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_compare(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_report(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv);

@@ -111,6 +111,8 @@ typedef enum ft_offload_choice { // but for auto a set
 } ft_offload_choice;
 typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
+// Of texts to go on with: what an assistant says, a prompt is answered with, and a text without either whole; or every token of all of them.
+typedef enum ft_learn { FT_LEARN_COMPLETION = 0, FT_LEARN_ALL } ft_learn;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
 typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT, FT_FORMAT_CONLL, FT_FORMAT_SQUAD } ft_format;
 // What the windows of a long text come to. AUTO: as the model was trained with, else MEAN.
@@ -177,6 +179,9 @@ typedef struct ft_config {
         const char *label_separator;            // of the classes of a text with several
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *truncation;                 // "auto", or see text/long_text.h
+        ft_learn learn;                         // of causal_lm
+        const char *chat_template;              // a file in place of the model's; "": none
+        const char *chat_variables;             // a JSON object of what the template is told; "": nothing
         bool label_all_tokens;                  // of words with tags: every token of a word is learned
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
         const char *feature_cache;              // of what a frozen trunk makes of texts: "auto", "off" or a directory

@@ -7,6 +7,8 @@ static const ft_option_choice format_choices[] = {
     {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL},
     {"conll", FT_FORMAT_CONLL}, {"squad", FT_FORMAT_SQUAD}, {NULL, 0}};
 
+static const ft_option_choice learn_choices[] = {{"completion", FT_LEARN_COMPLETION}, {"all", FT_LEARN_ALL}, {NULL, 0}};
+
 static const ft_option rows[] = {
     PATH(data.train, RESUMABLE, "", .literal = "-",
          .elsewhere = "train_file train_data train_path training_file training_data",
@@ -59,6 +61,14 @@ static const ft_option rows[] = {
                    "shared. Of a pair the longer text is cut first, and windows are of it alone, each with the other text. auto: "
                    "head, and what a saved model was trained with. Of question_answering windows of the context alone (auto: they share 128 tokens, "
                    "or a third of data.max_length where that is less)."),
+    CHOICE(data.learn, FIXED, "completion", learn_choices,
+           .elsewhere = "completion_only_loss assistant_only_loss train_on_prompt train_on_inputs mask_prompt train_on_responses_only",
+           .help = "train.task = causal_lm: what is learned of a text. completion: of messages what the assistant says, of a prompt its completion, of a "
+                   "plain text all. all: every token."),
+    PATH(data.chat_template, FIXED, "", .elsewhere = "chat_template chat_template_path",
+         .help = "train.task = causal_lm: a file with the chat template (Jinja) that messages are written with. Empty: the model's own."),
+    STRING(data.chat_variables, FIXED, "", .elsewhere = "chat_template_kwargs",
+           .help = "What the chat template is told beside the messages: a JSON object, as {\"enable_thinking\": false} or {\"date_string\": \"26 Jul 2024\"}."),
     BOOL(data.label_all_tokens, FIXED, "false", .elsewhere = "label_all_tokens label_all_subwords",
          .help = "train.task = token_classification: in training every token of a word has its tag (I- behind the first), not the first one "
                  "alone. What is judged and predicted are words, by their first tokens, in any case."),

@@ -150,6 +150,14 @@ static ft_status save_weights(ft_trainer *t, const char *dir) {
     return custom ? ft_custom_head_save_loader(t->job.model_config.family, dir) : FT_OK;
 }
 
+// A template in place of the model's own goes with what was trained by it, where transformers looks first.
+static ft_status save_template(ft_trainer *t, const char *dir) {
+    const char *from = t->room.config->data.chat_template;
+    char *to = ft_path_join(&t->arena, dir, "chat_template.jinja");
+    if (to == NULL) return FT_NO_MEMORY;
+    return from[0] != '\0' ? ft_copy_file(from, to) : FT_OK;
+}
+
 static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     const ft_config *c = t->room.config;
     const bool adapter = c->adapter.type != FT_ADAPTER_NONE;
@@ -161,10 +169,14 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
         if (from == NULL || to == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_copy_file(from, to));
     }
+    if (ft_task_has_language(t->job.task)) FT_TRY(save_template(t, dir));
+    const char *label = t->job.split[FT_SPLIT_TRAIN].table.label_column;
     ft_model_settings s = {.text_column = t->job.split[FT_SPLIT_TRAIN].table.text_column,
                            .pair_column = t->room.config->data.text_pair,
                            .group_column = t->job.task->grouped ? t->room.config->data.group : "",
-                           .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column != NULL ? t->job.split[FT_SPLIT_TRAIN].table.label_column : "", // a language model has none
+                           .label_column = label != NULL ? label : "",
+                           .learn = c->data.learn,
+                           .chat_variables = c->data.chat_variables,
                            .max_length = t->job.max_length,
                            .truncation = ft_task_truncation(c, t->job.task),
                            .window_pooling = c->eval.window_pooling,

@@ -27,6 +27,8 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
                              rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head",
                              "hidden", hidden, "activation", s->head_activation);
     if (s->group_column[0] != '\0') ft_json_put(json_object_get(root, "columns"), "group", json_string(s->group_column), &failed);
+    if (s->learn == FT_LEARN_ALL) ft_json_put(root, "learn", json_string("all"), &failed);
+    if (s->chat_variables[0] != '\0') ft_json_put(root, "chat_variables", json_string(s->chat_variables), &failed);
     ft_json_put(root, "window_pooling", json_string(pooling_names[s->window_pooling]), &failed);
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
@@ -145,7 +147,12 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
     s->pair_column = ft_arena_strdup(arena, pair);
     s->label_column = ft_arena_strdup(arena, label);
     if (s->text_column == NULL || s->group_column == NULL || s->pair_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
-    const char *task, *separator;
+    const char *task, *separator, *learn, *variables;
+    FT_TRY(ft_json_string(root, path, "learn", "completion", &learn));
+    FT_TRY(ft_json_string(root, path, "chat_variables", "", &variables));
+    s->learn = strcmp(learn, "all") == 0 ? FT_LEARN_ALL : FT_LEARN_COMPLETION;
+    s->chat_variables = ft_arena_strdup(arena, variables);
+    if (s->chat_variables == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_json_string(root, path, "task", "single_label", &task));
     FT_TRY(ft_json_string(root, path, "label_separator", ",", &separator));
     s->task = ft_task_named(task);
@@ -166,6 +173,7 @@ ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_set
                              .temperature = 1,
                              .max_length = FT_AUTO,
                              .truncation = "head",
+                             .chat_variables = "",
                              .window_pooling = FT_POOLING_MEAN,
                              .base_path = "",
                              .base_sha256 = "",

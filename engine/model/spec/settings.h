@@ -12,6 +12,8 @@ typedef struct ft_model_settings {
     const char *truncation;                 // data.truncation, not "auto"
     ft_window_pooling window_pooling;       // not AUTO
     ft_rules_option tokenizer_rules;
+    ft_learn learn;                         // of causal_lm, and what its chat template was told
+    const char *chat_variables;
     double temperature;                     // of the probabilities
     int threshold_count;                    // 0: none were saved
     const double *threshold;                // see train/decision.h

@@ -14,9 +14,9 @@
 static void say_columns(const ft_split_data *d) {
     const ft_table *t = &d->table;
     if (t->text_column[0] == '\0') return; // the form's own: CoNLL's, SQuAD's
-    ft_info("columns    text from \"%s\"%s%s%s, label from \"%s\"  %s", t->text_column, t->pair_column != NULL ? " and \"" : "",
-            t->pair_column != NULL ? t->pair_column : "", t->pair_column != NULL ? "\"" : "",
-            t->label_column != NULL ? t->label_column : "", ft_source_display(d->path));
+    const bool pair = t->pair_column != NULL, label = t->label_column != NULL;
+    ft_info("columns    text from \"%s\"%s%s%s%s%s%s  %s", t->text_column, pair ? " and \"" : "", pair ? t->pair_column : "", pair ? "\"" : "",
+            label ? ", label from \"" : "", label ? t->label_column : "", label ? "\"" : "", ft_source_display(d->path));
 }
 
 static bool same_columns(const ft_table *a, const ft_table *b) {

@@ -99,7 +99,7 @@ static ft_status read_tables(ft_job *job) {
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
                                           .label = c->data.label_column, .empty_labels = job->wanted->empty_labels, .words = ft_task_has_tokens(job->wanted),
-                                          .questions = ft_task_has_spans(job->wanted), .need = ft_task_has_language(job->wanted) ? FT_LABEL_IGNORED : FT_LABEL_REQUIRED,
+                                          .questions = ft_task_has_spans(job->wanted), .language = ft_task_has_language(job->wanted), .need = ft_task_has_language(job->wanted) ? FT_LABEL_IGNORED : FT_LABEL_REQUIRED,
                                           .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : ft_task_has_spans(job->wanted) ? "" : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
         FT_TRY(ft_open_input(d->path, &file));
@@ -153,7 +153,8 @@ static ft_status open_data(ft_job *job) {
                                 : ft_task_has_language(job->wanted) ? &ft_language_input
                                                                     : &ft_text_input;
     const char *truncation = ft_task_truncation(c, job->wanted);
-    const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
+    const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation,
+                                      .learn_all = c->data.learn == FT_LEARN_ALL, .chat_template = c->data.chat_template, .chat_variables = c->data.chat_variables};
     FT_TRY(ft_input_open(kind, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
     ft_heap_trim();
