@@ -9,7 +9,7 @@ foreach(name ${FT_THIRD_PARTY})
 endforeach()
 
 # The licences of what is linked in travel with it; where the packages of Debian and Ubuntu have them.
-foreach(package libjansson-dev libinih-dev libpcre2-dev libssl-dev zlib1g-dev libzstd-dev libsqlite3-dev)
+foreach(package libjansson-dev libinih-dev libpcre2-dev libssl-dev libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libzstd-dev libsqlite3-dev)
   if(NOT EXISTS /usr/share/doc/${package}/copyright)
     message(STATUS "no `make dist`: there is no licence of ${package} in /usr/share/doc")
     return()
@@ -23,7 +23,7 @@ target_link_options(ftengine_dist PRIVATE -static-libgcc)
 add_custom_target(dist_files DEPENDS ftengine_dist pages $<TARGET_NAME_IF_EXISTS:ftengine_cuda>)
 
 install(TARGETS ftengine_dist RUNTIME DESTINATION bin COMPONENT dist EXCLUDE_FROM_ALL)
-foreach(package libjansson-dev libinih-dev libpcre2-dev libssl-dev zlib1g-dev libzstd-dev libsqlite3-dev)
+foreach(package libjansson-dev libinih-dev libpcre2-dev libssl-dev libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libzstd-dev libsqlite3-dev)
   install(FILES /usr/share/doc/${package}/copyright DESTINATION share/doc/ftengine/licences RENAME ${package} COMPONENT dist
     EXCLUDE_FROM_ALL)
 endforeach()

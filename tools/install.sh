@@ -42,6 +42,9 @@ for goal in "${@:-build}"; do
     need libssl-dev has_library libcrypto
     need libcurl4-openssl-dev has_library libcurl
     need libsqlite3-dev has_library sqlite3
+    need libjpeg-dev has_library libjpeg
+    need libpng-dev has_library libpng
+    need libwebp-dev has_library libwebp
     need zlib1g-dev has_library zlib
     need libzstd-dev has_library libzstd
     case $goal in
