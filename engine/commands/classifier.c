@@ -173,8 +173,12 @@ static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const
                                       .lower_case = rows != NULL && rows->lower_case,
                                       .learn_all = c->options.data.learn == FT_LEARN_ALL || c->settings.learn == FT_LEARN_ALL,
                                       .chat_template = c->options.data.chat_template,
-                                      .chat_variables = c->options.data.chat_variables[0] != '\0' ? c->options.data.chat_variables : c->settings.chat_variables};
-    const ft_input_kind *kind = rows != NULL                ? &ft_text_input
+                                      .chat_variables = c->options.data.chat_variables[0] != '\0' ? c->options.data.chat_variables : c->settings.chat_variables,
+                                      .patch = (int32_t)c->config.picture.patch,
+                                      .tokens = (int32_t)c->config.picture.tokens};
+    if (rows != NULL && ft_model_config_reads_pictures(&c->config)) return ft_fail(FT_INVALID, c->path, "a model of pictures embeds no texts");
+    const ft_input_kind *kind = ft_model_config_reads_pictures(&c->config) ? &ft_picture_input
+                                : rows != NULL                ? &ft_text_input
                                 : ft_task_has_spans(c->task)  ? &ft_question_input
                                 : ft_task_has_tokens(c->task) ? &ft_word_input
                                 : ft_task_has_language(c->task) ? &ft_language_input
@@ -217,6 +221,7 @@ static ft_status open_as(ft_classifier *c, const ft_section *const *sections, co
     FT_TRY(choose_labels(c));
     if (rows == NULL) FT_TRY(choose_thresholds(c));
     FT_TRY(ft_fit_vocabulary(&c->input, &c->config, c->path));
+    FT_TRY(ft_fit_picture(&c->input, &c->config, c->path));
     FT_TRY(ft_fit_max_length(&c->input, &c->config, c->options.data.max_length, usual_length(c, rows), &c->max_length));
     ft_heap_trim();
     c->held.tokenizer = ft_process_held(getpid());
@@ -263,7 +268,8 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .empty_labels = c->task->empty_labels,
                               .words = ft_task_has_tokens(c->task),
                               .questions = ft_task_has_spans(c->task),
-                              .language = ft_task_has_language(c->task)};
+                              .language = ft_task_has_language(c->task),
+                              .pictures = ft_model_config_reads_pictures(&c->config)};
 }
 
 ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {

@@ -36,6 +36,7 @@ typedef struct job {
     int model, models; // which one, of how many
     bool header;
     bool foresees;
+    bool folder, listed; // of pictures, which is one piece
 } job;
 
 // ---- what is asked for --------------------------------------------------------------------------------------------
@@ -106,9 +107,13 @@ static ft_status prepare(const job *j, ft_classifier *c) {
 }
 
 // A row of any length is read before anything is known of it.
-static ft_status next_piece(job *j, const ft_classifier *c, ft_table *table, bool *found) {
+static ft_status next_piece(job *j, const ft_classifier *c, const ft_table_request *columns, ft_table *table, bool *found) {
     ft_classifier_watch(c);
-    const ft_status status = ft_blocks_next(&j->blocks, table, found);
+    *found = !j->listed;
+    ft_status status = FT_OK;
+    if (!j->folder) status = ft_blocks_next(&j->blocks, table, found);
+    else if (*found) status = ft_table_read(j->r->data, columns, table);
+    j->listed = j->folder;
     ft_classifier_watch_end();
     return status;
 }
@@ -116,14 +121,15 @@ static ft_status next_piece(job *j, const ft_classifier *c, ft_table *table, boo
 static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
     const ft_table_request columns = wanted(c, j->r);
     FT_TRY(ft_predictions_begin(c, &j->predictions));
-    FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
+    j->folder = columns.pictures && ft_path_is_directory(j->r->data);
+    if (!j->folder) FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
     j->blocks.rows = rows_of_piece(c->labels.count);
     FT_TRY(prepare(j, c));
     for (;;) {
         const double begins = ft_now();
         ft_table table;
         bool found;
-        FT_TRY(next_piece(j, c, &table, &found));
+        FT_TRY(next_piece(j, c, &columns, &table, &found));
         if (!found) return FT_OK;
         ft_status status = ft_predictions_table(&j->predictions, table.rows);
         if (status == FT_OK) status = ft_predictions_add(&j->predictions, c, path, &table, j->r->data, show_progress, j);

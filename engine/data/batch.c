@@ -16,6 +16,7 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format 
     size_t sequences = aligned((size_t)f->sequences * sizeof(int32_t));
     size_t bounds = aligned(((size_t)f->sequences + 1) * sizeof(int32_t));
     size_t reads = aligned((size_t)f->reads * sizeof(int32_t));
+    size_t pieces = aligned((FT_BATCH_PIECES * (size_t)f->sequences + 1) * sizeof(int32_t));
     const bool several = f->most_reads != 1; // in some sequence, or none in one
     const struct {
         int32_t **array;
@@ -35,6 +36,7 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format 
                   {&batch->read_slot, reads, several},
                   {&batch->read_position, reads, true},
                   {&batch->cu_reads, bounds, true},
+                  {&batch->cu_pieces, pieces, f->pieces},
                   {&batch->label, reads, true}};
     size_t at = 0;
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
@@ -45,6 +47,8 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format 
     if (!several) batch->read_slot = batch->slot;
     batch->target = (float *)(storage + at);
     at += aligned((size_t)f->reads * (size_t)f->targets * sizeof(float));
+    batch->patch = (void *)(storage + at);
+    at += aligned((size_t)f->tokens * (size_t)f->patch_numbers * ft_dtype_size(f->patch_type));
     batch->feature = (void *)(storage + at);
     at += aligned((size_t)f->reads * f->feature_bytes);
     batch->example = (int64_t *)(storage + at);
@@ -129,6 +133,15 @@ static void list_reads(ft_batch *batch, int32_t index, int32_t row, const ft_dat
     if (reads > batch->most_reads) batch->most_reads = (int32_t)reads;
 }
 
+// Of sequence `index`, which begins at `row`; of the next one these bounds begin with its end.
+static void list_pieces(ft_batch *batch, int32_t index, int32_t row, int32_t length) {
+    if (!batch->format.pieces) return;
+    int32_t *bounds = batch->cu_pieces + (int64_t)FT_BATCH_PIECES * index;
+    bounds[0] = row;
+    bounds[1] = row + 1;
+    bounds[2] = row + length;
+}
+
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
                         int32_t first_slot) {
     if (count < 0 || count > batch->format.sequences)
@@ -164,6 +177,7 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
         batch->slot[i] = slot;
         list_reads(batch, (int32_t)i, row, data, sequence);
         batch->example[i] = sequence;
+        list_pieces(batch, (int32_t)i, row, length);
         data->input->fill(data, sequence, batch, row);
         for (int32_t position = 0; position < length; position++) {
             batch->token_slot[row + position] = slot;
@@ -212,6 +226,7 @@ ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest) {
     if (batch->cu_reads[sequence] + FT_FILLER_READS > batch->format.reads)
         return ft_fail(FT_FAILED, NULL, "a batch for %d rows that are read has none left to be filled up", batch->format.reads);
     list_reads(batch, sequence, first, &(ft_dataset){0}, 0);
+    list_pieces(batch, sequence, first, filler);
     batch->example[sequence] = batch->example[sequence - 1];
     batch->cu_seqlens[sequence + 1] = first + filler;
     batch->sequences = sequence + 1;

@@ -3,12 +3,16 @@
 #define FT_BATCH_H
 
 #include "engine/data/dataset.h"
+#include "kernels/dtype.h"
 
 // Tables of embeddings whose gradients want the tokens by row (kernels/ops/embedding.h), a bit each.
 enum { FT_ORDER_WORDS = 1, FT_ORDER_POSITIONS = 2, FT_ORDER_TYPES = 4 };
 
 // The sequence that fills a batch up is read at so many of its rows.
 enum { FT_FILLER_READS = 1 };
+
+// Pieces of a sequence whose means stand side by side: its first row, and the others.
+enum { FT_BATCH_PIECES = 2 };
 
 // What a batch has room for, and which of its arrays are there.
 typedef struct ft_batch_format {
@@ -19,6 +23,9 @@ typedef struct ft_batch_format {
     bool reads_last;           // of a sequence without a list of rows that are read the last one is, else the first
     unsigned orders;           // which orders the batch has
     size_t feature_bytes;      // of a read row, where a frozen trunk made it already; 0: the batch has tokens
+    int64_t patch_numbers;     // of every row, of pictures; 0: the batch has none
+    ft_dtype patch_type;
+    bool pieces;               // its sequences have bounds of pieces
 } ft_batch_format;
 
 // One micro-batch on the host. Its sequences are computed in all their tokens, but only some rows are read: those go through the
@@ -44,6 +51,8 @@ typedef struct ft_batch {
     int32_t *cu_reads;        // [sequences + 1] what cu_seqlens is of the rows that are read
     int32_t *label;           // [reads]; 0 when unlabelled
     float *target;            // [reads, targets]; 0 when the data has none
+    int32_t *cu_pieces;       // [2 * sequences + 1] what cu_seqlens is of the pieces of sequences; NULL: not asked for
+    void *patch;              // [tokens, patch_numbers] of patch_type: what a linear layer makes a row of; zeros where there is no patch
     void *feature;            // [reads] rows of feature_bytes: what the head reads of each
     int64_t *example;         // [sequences] index of the sequence in the data set; last in storage, behind what a device needs
     ft_batch_format format;

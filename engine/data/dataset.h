@@ -35,6 +35,7 @@ typedef struct ft_dataset {
     // Of questions (question_set.h): what answers are made and judged of; NULL where they are only learned. The labels of their rows are
     // marks: bit 0 where the answer begins, bit 1 where it ends.
     struct ft_question_set *questions;
+    struct ft_picture_set *pictures; // whose rows are patches (picture_set.h); NULL: they are tokens, and ids are there
     int32_t targets;   // outputs of a task whose labels are no single class; 0: it is one
     float *target;     // [examples, targets] numbers instead of a label; NULL: none
     ft_label_sets sets; // any number of classes instead of a label; first NULL: none
@@ -88,6 +89,9 @@ size_t ft_dataset_host_bytes(const ft_dataset *data);
 ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tokenizer *tokenizer, int max_length,
                            const ft_long_text *rule, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
                            bool *from_cache);
+// The labels of a table, of a task that has one a text, or numbers or classes; `labels` NULL, or a table without any: none. FT_INVALID with
+// file:line.
+ft_status ft_dataset_take_labels(ft_dataset *dataset, const ft_labels *labels, const ft_table *table, const char *path);
 void ft_dataset_free(ft_dataset *dataset); // {0} is fine
 void ft_dataset_free_tokens(ft_dataset *dataset); // ids, types, offset and example alone
 

@@ -25,6 +25,7 @@ typedef struct ft_input_request {
     bool learn_all;             // every token of a text is learned, else what an assistant says and what a prompt is answered with
     const char *chat_template;  // a file; NULL or ""
     const char *chat_variables; // a JSON object of what the template is told beside the messages; NULL or ""
+    int32_t patch, tokens;  // of pictures: pixels of a side of a patch, rows in front of the patches
 } ft_input_request;
 
 // What an input asks of a model, and what it makes of examples that are too long.
@@ -32,6 +33,7 @@ typedef struct ft_input_sizes {
     int64_t vocabulary; // rows that the table of its ids needs
     int64_t longest;    // rows that its files let a sequence have; 0: they do not say
     bool windows;       // long examples become several sequences; else they are cut
+    int32_t height, width; // of pictures, pixels; 0: there are none
 } ft_input_sizes;
 
 // What a data set is built from. path: the file, for messages; labels NULL: unlabelled; cache_dir NULL: none.
@@ -63,6 +65,7 @@ extern const ft_input_kind ft_text_input; // text_input.c
 extern const ft_input_kind ft_word_input; // word_input.c: single texts, a label for every word
 extern const ft_input_kind ft_question_input; // question_input.c: questions with the passages that answer them
 extern const ft_input_kind ft_language_input; // language_input.c: texts to go on with, each token to be told from those before it
+extern const ft_input_kind ft_picture_input; // picture_input.c: pictures, whose files are the texts of a table
 // What a frozen trunk has made of sequences of another kind: a row each, which the head reads. It is nothing that is opened or built:
 // data sets of the other kind become such, and their rows come from feature_cache.h.
 extern const ft_input_kind ft_feature_input; // feature_input.c

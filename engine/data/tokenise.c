@@ -1,4 +1,5 @@
 // tokenise.c - a table of texts becomes a dataset: tokenised, or from the cache.
+#include "engine/data/picture_set.h"
 #include "engine/data/question_set.h"
 #include "engine/data/dataset.h"
 
@@ -167,12 +168,7 @@ static ft_status group(const ft_table *table, const char *path, ft_dataset *data
     return ft_groups_of(table->id != NULL ? table->id : table->text, table->rows, &dataset->groups);
 }
 
-static ft_status fill(encoding *e, const char *path, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
-                      bool *from_cache) {
-    const ft_table *table = e->table;
-    dataset->examples = table->rows;
-    memcpy(dataset->sha256, table->sha256, sizeof dataset->sha256);
-    // Before the texts: a wrong label is then known at once.
+ft_status ft_dataset_take_labels(ft_dataset *dataset, const ft_labels *labels, const ft_table *table, const char *path) {
     if (labels != NULL && table->label != NULL) dataset->targets = labels->kind != FT_LABELS_CLASS ? labels->count : 0;
     if (labels != NULL && table->label != NULL && labels->kind == FT_LABELS_CLASSES) {
         FT_TRY(ft_targets_assign_sets(labels, table, path, &dataset->sets));
@@ -186,6 +182,15 @@ static ft_status fill(encoding *e, const char *path, const ft_labels *labels, co
         if (dataset->label == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_labels_assign(labels, table, path, dataset->label));
     }
+    return FT_OK;
+}
+
+static ft_status fill(encoding *e, const char *path, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
+                      bool *from_cache) {
+    const ft_table *table = e->table;
+    dataset->examples = table->rows;
+    memcpy(dataset->sha256, table->sha256, sizeof dataset->sha256);
+    FT_TRY(ft_dataset_take_labels(dataset, labels, table, path)); // before the texts: a wrong label is then known at once
     FT_TRY(ft_long_text_check(&e->rule, e->tokenizer, table->pair != NULL, e->max_length));
     if (cache_dir == NULL) return tokenise(e, path, dataset);
 
@@ -252,7 +257,7 @@ size_t ft_dataset_host_bytes(const ft_dataset *d) {
     const size_t tokens = d->file != NULL ? (d->file_mapped ? 0 : d->file_bytes)
                                           : ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) +
                                                 ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
-    return tokens + ft_question_set_host_bytes(d->questions) + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
+    return tokens + ft_question_set_host_bytes(d->questions) + (d->pictures != NULL ? ft_spill_host_bytes(d->pictures->pixels) : 0) + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
            ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
            ft_spill_host_bytes(d->sets.label) + ft_spill_host_bytes(d->groups.first) + ft_spill_host_bytes(d->groups.member);
 }
@@ -283,6 +288,7 @@ void ft_dataset_free(ft_dataset *d) {
     ft_spill_free(d->read_position);
     ft_spill_free(d->read_word);
     ft_question_set_free(d->questions);
+    ft_picture_set_free(d->pictures);
     ft_spill_free(d->target);
     ft_spill_free(d->sets.first);
     ft_spill_free(d->sets.label);

@@ -27,6 +27,7 @@ typedef struct pulling {
 static const char *const small_files[] = {"config.json",
                                           "tokenizer.json",
                                           "tokenizer_config.json",
+                                          "preprocessor_config.json",
                                           "special_tokens_map.json",
                                           "added_tokens.json",
                                           "vocab.txt",

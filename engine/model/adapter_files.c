@@ -21,10 +21,27 @@ static bool is_bias_of_adapted(const ft_model *m, const char *name) {
 }
 
 // The bias of a layer with an adapter lies inside of it.
-static void name_in_file(const ft_model *m, const ft_parameter *p, char out[LONGEST]) {
+static void own_name(const ft_model *m, const ft_parameter *p, char out[LONGEST]) {
     const size_t end = strlen(".bias"), length = strlen(p->name);
     if (is_bias_of_adapted(m, p->name)) snprintf(out, LONGEST, FT_ADAPTER_PREFIX "%.*s.base_layer.bias", (int)(length - end), p->name);
     else snprintf(out, LONGEST, FT_ADAPTER_PREFIX "%s", p->name);
+}
+
+// As transformers 5 has it.
+static void name_in_file(const ft_model *m, const ft_parameter *p, char out[LONGEST]) {
+    char own[LONGEST];
+    own_name(m, p, own);
+    ft_family_module(m->family, own, out, LONGEST);
+}
+
+// Files of transformers 4 have adapters called as models' files are.
+static const ft_safetensor *find_tensor(const ft_model *m, const ft_safetensors *file, const ft_parameter *p, char name[LONGEST]) {
+    char own[LONGEST];
+    name_in_file(m, p, name);
+    const ft_safetensor *t = ft_safetensors_find(file, name);
+    if (t != NULL) return t;
+    own_name(m, p, own);
+    return ft_safetensors_find(file, own);
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------------
@@ -46,7 +63,7 @@ static ft_status load_part(void *context, int64_t first, int64_t count, float *o
 }
 
 static ft_status check_shape(const ft_safetensors *file, const ft_safetensor *t, const ft_parameter *p) {
-    int64_t want[3];
+    int64_t want[FT_PARAMETER_RANK];
     const int rank = ft_parameter_shape(p, want);
     if (t->rank == rank && memcmp(t->shape, want, (size_t)rank * sizeof *want) == 0) return FT_OK;
     ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has shape [%lld%s%.0lld], this model needs [%lld%s%.0lld]", t->name,
@@ -59,8 +76,7 @@ static ft_status check_shape(const ft_safetensors *file, const ft_safetensor *t,
 static ft_status load_one(ft_model *m, int index, const ft_safetensors *file, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     char name[LONGEST];
-    name_in_file(m, p, name);
-    const ft_safetensor *t = ft_safetensors_find(file, name);
+    const ft_safetensor *t = find_tensor(m, file, p, name);
     if (t == NULL) {
         ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s is missing", name);
         ft_hint("the adapter was trained on another model, or its adapter_config.json is another's");
@@ -86,8 +102,8 @@ static ft_status check_places(const ft_model *m, const ft_safetensors *file) {
         for (int i = 0; i < m->parameters.count && !known; i++) {
             char own[LONGEST];
             if (!m->parameters.list[i].trainable) continue;
-            name_in_file(m, &m->parameters.list[i], own);
-            known = strcmp(own, name) == 0;
+            const ft_safetensor *t = find_tensor(m, file, &m->parameters.list[i], own);
+            known = t != NULL && strcmp(t->name, name) == 0;
         }
         if (known) continue;
         ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has no place in this model", name);

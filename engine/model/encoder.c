@@ -42,7 +42,7 @@ static ft_status embed(ft_pass *pass, bool keep, training_state *t) {
 // The output of the encoder as the batch brings it. A copy: some families drop in it.
 static ft_status take_features(ft_pass *pass, ft_tensor *x) {
     const ft_model *m = pass->model;
-    FT_TRY(ft_pass_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "features", x));
+    FT_TRY(ft_pass_tensor(pass, FT_ROWS_READ, m->read_width, FT_MEM_ACTIVATIONS, -1, "features", x));
     return m->device->functions->copy(m->device, x->data, pass->batch->feature, (size_t)x->rows * ft_model_feature_bytes(m));
 }
 

@@ -2,6 +2,7 @@
 #include "engine/model/model.h"
 
 #include "engine/model/blocks/convolution.h"
+#include "engine/model/blocks/patches.h"
 #include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/rotary.h"
@@ -41,6 +42,7 @@ static bool trains_embeddings(const ft_config *o) { return o->model.freeze == FT
 
 bool ft_model_trains_words(const ft_model_config *c, const ft_config *o) {
     char name[128];
+    if (ft_model_config_reads_pictures(c)) return false;
     snprintf(name, sizeof name, "%s%s.weight", c->family->prefix, c->family->embeddings.word);
     if (o->adapter.type != FT_ADAPTER_NONE) return ft_adapter_trains(o, c, name);
     return trains_embeddings(o) && ft_trained_by_name(o, name);
@@ -68,7 +70,13 @@ bool ft_model_trunk_is_fixed(const ft_config *o) {
     return frozen && o->adapter.type == FT_ADAPTER_NONE && !frozen_drops(o);
 }
 
-size_t ft_model_feature_bytes(const ft_model *m) { return (size_t)m->hidden * ft_dtype_size(m->dtype); }
+size_t ft_model_feature_bytes(const ft_model *m) { return (size_t)m->read_width * ft_dtype_size(m->dtype); }
+int64_t ft_model_patch_numbers(const ft_model *m) { return m->patches != NULL ? m->patches->inputs : 0; }
+bool ft_model_trains_patch_vectors(const ft_model *m) {
+    bool any = false;
+    for (int i = 0; m->patches != NULL && i < m->patches->vectors; i++) any |= m->parameters.list[m->patches->vector[i]].trainable;
+    return any;
+}
 void ft_model_read_features(ft_model *m, bool reads) { m->reads_features = reads; }
 
 // Layers, and the embeddings, that drop nothing: of which nothing is trained, where it was asked for.
@@ -117,13 +125,15 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->sinusoidal_positions = c->sinusoidal;
     m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
-    m->mean_pooling = c->mean_pooling;
+    m->first_and_mean = c->family->first_and_mean;
+    m->read_width = ft_model_config_read_width(c);
+    m->mean_pooling = c->mean_pooling || m->first_and_mean;
     m->late_pooling = c->late_pooling;
     m->causal = c->family->causal;
     m->last_pooling = c->last_pooling;
     // Of the last layer a last token alone can be computed, which sees all; other queries, and those with windows, stand where they do.
     const bool narrow = m->causal && (!c->last_pooling || c->sights[c->num_hidden_layers - 1].window > 0 || c->family->names.query_norm != NULL);
-    m->ends_whole = narrow || c->mean_pooling || c->token_head || c->all_rows || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
+    m->ends_whole = narrow || m->mean_pooling || c->token_head || c->all_rows || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
 }
 
 static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *o) {
@@ -219,7 +229,8 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
     FT_TRY(set_storage(m, o));
-    ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
+    if (m->word >= 0) ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
+    else m->parameters.table = -1;
     m->parameters.trunk = trunk;
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     FT_TRY(ft_position_bias_upload(m));
@@ -251,7 +262,7 @@ ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
 }
 
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
-    const ft_word_rows *v = model->parameters.list[model->word].trainable ? model->absent.word_rows : NULL;
+    const ft_word_rows *v = model->word >= 0 && model->parameters.list[model->word].trainable ? model->absent.word_rows : NULL;
     FT_TRY(ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay, v != NULL ? v->blocks : NULL));
     return ft_absent_rows_prepare(&model->absent);
 }

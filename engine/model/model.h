@@ -63,6 +63,9 @@ void ft_model_end_prediction(ft_model *model);
 bool ft_model_trunk_is_fixed(const ft_config *options);
 // What the head reads of a sequence, in the model's type.
 size_t ft_model_feature_bytes(const ft_model *model);
+// Of a model that reads pictures: numbers of a patch (0: it reads texts); does it train the bias of patches, or a vector in front of them?
+int64_t ft_model_patch_numbers(const ft_model *model);
+bool ft_model_trains_patch_vectors(const ft_model *model);
 // From here on batches bring that (ft_batch.feature), or tokens again: between steps and passes, before batches are made for the model.
 void ft_model_read_features(ft_model *model, bool reads);
 // Inside a pass, of a model that reads tokens: rows [batch->reads, hidden] of the model's type, device, written.

@@ -3,6 +3,8 @@
 #include "base/files.h"
 #include "engine/files/safetensors.h"
 #include "engine/files/weights.h"
+#include "engine/model/blocks/patches.h"
+#include "engine/model/position_grid.h"
 #include "engine/model/state/kept.h"
 #include "engine/model/state/row_norms.h"
 #include "engine/model/state/staging.h"
@@ -103,7 +105,7 @@ static void shape_text(const int64_t *shape, int rank, char *out, size_t size) {
 
 static ft_status check_shape(const ft_model *m, const ft_weights *weights, int index, const ft_parameter *p) {
     const ft_safetensor *t = ft_weights_at(weights, index);
-    int64_t want[3];
+    int64_t want[FT_PARAMETER_RANK];
     int rank = ft_parameter_shape(p, want);
     if (t->rank == rank && memcmp(t->shape, want, (size_t)rank * sizeof *want) == 0) return FT_OK;
     char have_text[128], want_text[64];
@@ -167,6 +169,34 @@ static ft_status load_parameter(ft_model *m, int index, const ft_weights *weight
     return FT_OK;
 }
 
+// ---- positions of pictures of another size --------------------------------------------------------------------------------
+
+static bool is_other_grid(const ft_model *m, int index, const ft_weights *weights, int found, ft_position_grid *grid) {
+    const ft_parameter *p = &m->parameters.list[index];
+    const ft_safetensor *t = ft_weights_at(weights, found);
+    if (m->patches == NULL || index != m->position || t->rank != 3 || t->shape[0] != 1 || t->shape[2] != p->cols || t->shape[1] == p->rows) return false;
+    return ft_position_grid_of(t->shape[1], m->patches->vectors - 1, grid);
+}
+
+static ft_status take_part(void *context, int64_t first, int64_t count, float *out) {
+    memcpy(out, (const float *)context + first, (size_t)count * sizeof *out);
+    return FT_OK;
+}
+
+static ft_status load_other_grid(ft_model *m, int index, const ft_weights *weights, int found, ft_position_grid grid, ft_staging *staging) {
+    const ft_parameter *p = &m->parameters.list[index];
+    const int64_t have = (grid.tokens + grid.height * grid.width) * p->cols;
+    float *from = ft_calloc((size_t)have, sizeof *from, "positions of a file"), *to = ft_calloc((size_t)p->count, sizeof *to, "positions of a model");
+    ft_status status = from != NULL && to != NULL ? load_part(&(loading){weights, found, 0}, 0, have, from) : FT_NO_MEMORY;
+    if (status == FT_OK) {
+        ft_position_grid_resize(from, grid, to, (ft_position_grid){grid.tokens, m->patches->height, m->patches->width}, p->cols);
+        status = ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, take_part, to);
+    }
+    free(from);
+    free(to);
+    return status;
+}
+
 // In words that live on.
 static const char *form_of(const ft_packed *packed) {
     static const char *const forms[] = {"nf4", "fp4", "int8"};
@@ -204,8 +234,12 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
             report->drawn[report->drawn_count++] = p->name;
             continue;
         }
-        FT_TRY(check_shape(m, weights, found, p));
-        if (!ft_parameter_is_lent(&m->parameters, i)) FT_TRY(load_parameter(m, i, weights, found, staging));
+        ft_position_grid grid;
+        const bool other = is_other_grid(m, i, weights, found, &grid);
+        if (!other) FT_TRY(check_shape(m, weights, found, p));
+        if (ft_parameter_is_lent(&m->parameters, i)) {
+        } else if (other) FT_TRY(load_other_grid(m, i, weights, found, grid, staging));
+        else FT_TRY(load_parameter(m, i, weights, found, staging));
         used[found] = true;
         const ft_packed *packed = ft_weights_packed(weights, found);
         if (packed != NULL && p->factor && !p->trainable && !ft_kept_takes(&m->parameters, i, packed))

@@ -65,7 +65,7 @@ static ft_status add_plain(saving *s, int index) {
     const ft_parameter *p = &s->model->parameters.list[index];
     FT_TRY(add(s, index, NUMBERS, "", FT_F32, 0, 0, 0));
     ft_safetensor *t = &s->tensors[s->count - 1];
-    int64_t shape[3];
+    int64_t shape[FT_PARAMETER_RANK];
     t->rank = ft_parameter_shape(p, shape);
     memcpy(t->shape, shape, (size_t)t->rank * sizeof *shape);
     t->bytes = (size_t)p->count * sizeof(float);

@@ -23,6 +23,15 @@ ft_status ft_plan_find_files(const ft_config *c, char missing[FT_PLAN_MISSING]) 
     return FT_OK;
 }
 
+// What makes tokens of texts, or numbers of pictures.
+static bool reads_data(const char *directory) {
+    ft_arena arena = {0};
+    const char *pictures = ft_path_join(&arena, directory, "preprocessor_config.json");
+    const bool reads = ft_tokenizer_is_in(directory) || (pictures != NULL && ft_path_exists(pictures));
+    ft_arena_free(&arena);
+    return reads;
+}
+
 // A path that is neither there nor a known model is an error, which opening the model has the words for.
 static ft_status find_vocabulary(const ft_config *c, char missing[FT_PLAN_MISSING]) {
     ft_arena arena = {0};
@@ -35,7 +44,7 @@ static ft_status find_vocabulary(const ft_config *c, char missing[FT_PLAN_MISSIN
         if (!ft_tokenizer_is_in(directory)) snprintf(missing, FT_PLAN_MISSING, "there is no vocabulary in %.400s", directory);
     } else if (known != NULL) {
         snprintf(missing, FT_PLAN_MISSING, "of %.100s only the numbers are here, not the vocabulary (ftengine pull %.100s)", known->name, known->name);
-    } else if (status == FT_OK && directory != NULL && !ft_tokenizer_is_in(directory)) {
+    } else if (status == FT_OK && directory != NULL && !reads_data(directory)) {
         snprintf(missing, FT_PLAN_MISSING, "there is no vocabulary in %.400s", directory);
     }
     ft_arena_free(&arena);

@@ -3,7 +3,8 @@
 //
 // row_norm:     out[i] = |row i of w + scale b a|
 // column_scale: y (=|+=) (g + shift) x times + (1 - g) bias,  g = magnitude / norm column by column (0 where the norm is 0).
-//               Without `magnitude` that is 1 / norm; without `norm` g = 1, without `times` 1, without a bias nothing. y may be x.
+//               Without `magnitude` that is 1 / norm, without `norm` the magnitude, without both g = 1; without `times` 1, without a bias
+//               nothing. y may be x.
 #ifndef FT_MAGNITUDE_H
 #define FT_MAGNITUDE_H
 #include "kernels/ops/op.h"

@@ -17,7 +17,7 @@ static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", 
                                      "deberta_v1_p2c", "deberta_v1_talking", "deberta_v1_talking_c2p", "deberta_v1_talking_p2c",
                                      "deberta_v1_talking_plain", "modernbert", "modernbert_cls", "modernbert_one", "camembert", "data2vec_text", "ernie",
                                      "albert", "albert_groups", "nomic_bert", "gte", "gte_types", "mpnet", "rembert", "xlm_roberta_xl", "eurobert", "eurobert_mean", "eurobert_bos", "qwen2",
-                                     "qwen2_sliding", "llama", "llama_biases", "qwen3"};
+                                     "qwen2_sliding", "llama", "llama_biases", "qwen3", "vit", "deit", "dinov2"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 typedef struct seen {
@@ -222,7 +222,7 @@ static void test_same_bits(void **state) {
 
 // The same of 16 bits, where every sum over sequences is in fp32.
 static void test_same_bits_half(void **state) {
-    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v1_talking", "deberta_v2_conv", "deberta_v2_conv_one", "deberta_v3", "electra", "modernbert", "modernbert_cls"};
+    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v1_talking", "deberta_v2_conv", "deberta_v2_conv_one", "deberta_v3", "electra", "modernbert", "modernbert_cls", "deit", "dinov2"};
     static const char *const plain[] = {DROPOUT, "train.precision=bf16", NULL};
     static const char *const every1[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
     static const char *const every2[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=2", NULL};

@@ -150,6 +150,10 @@ static ft_status find_questions(const ft_columns *columns, const ft_table_reques
     return chosen->pair != FT_NO_COLUMN ? FT_OK : fail_unfound(columns, "context", "data.text_pair");
 }
 
+// Paths of pictures, as datasets' image folders and others have them.
+static const char *const PICTURE_NAMES[] = {"image", "file_name", "path", "image_path", "filename", "file", "picture", "img"};
+enum { NAMES_PICTURE = sizeof PICTURE_NAMES / sizeof *PICTURE_NAMES };
+
 // Texts to go on with: messages (with the tools that they may use), what is asked and what is answered, or texts.
 static const char *const MESSAGES_NAMES[] = {"messages"}, *const TOOLS_NAMES[] = {"tools"}, *const PROMPT_NAMES[] = {"prompt"}, *const COMPLETION_NAMES[] = {"completion"};
 
@@ -177,6 +181,7 @@ static ft_status find_usual_columns(const ft_columns *columns, const ft_table_re
         if (!given(r->label) && label_wanted && columns->count > 1) chosen->label[chosen->label_count++] = columns->count - 1;
         return FT_OK;
     }
+    if (r->pictures && !given(r->text)) FT_TRY(find_usual(columns, PICTURE_NAMES, NAMES_PICTURE, chosen, "data.text_column", &chosen->text));
     if (r->words && !given(r->text)) FT_TRY(find_usual(columns, WORDS_NAMES, NAMES_WORDS, chosen, NULL, &chosen->text));
     if (!given(r->text) && chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text));
     int tags = FT_NO_COLUMN;
@@ -209,6 +214,8 @@ bool ft_columns_have_text(const ft_columns *columns, const ft_table_request *r) 
     for (int i = 0; i < columns->count; i++) {
         if (r->language && (strcasecmp(columns->name[i], PROMPT_NAMES[0]) == 0 || strcasecmp(columns->name[i], MESSAGES_NAMES[0]) == 0)) return true;
         if (given(r->text) && strcmp(columns->name[i], r->text) == 0) return true;
+        for (int n = 0; !given(r->text) && r->pictures && n < NAMES_PICTURE; n++)
+            if (strcasecmp(columns->name[i], PICTURE_NAMES[n]) == 0) return true;
         for (int n = 0; !given(r->text) && n < NAMES_TEXT; n++)
             if (strcasecmp(columns->name[i], TEXT_NAMES[n]) == 0) return true;
     }

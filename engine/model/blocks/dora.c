@@ -83,19 +83,6 @@ static ft_status product(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 
-static ft_status scale(ft_pass *pass, ft_rows_kind kind, ft_column_scale_args args) {
-    ft_column_scale_args largest = args;
-    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
-    if (args.times.data != NULL) largest.times.rows = largest.x.rows;
-    RUN_WITH_WORKSPACE(pass, column_scale, args, largest);
-}
-
-static ft_status add_columns(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor out) {
-    ft_column_sum_args args = {.x = x, .out = out}, largest = args;
-    largest.x.rows = ft_pass_capacity(pass, kind);
-    RUN_WITH_WORKSPACE(pass, column_sum, args, largest);
-}
-
 // [rows, cols] of that type.
 static ft_status temporary(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_dtype dtype, const char *name, ft_tensor *out) {
     if (dtype == FT_F32) return ft_pass_float_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out);
@@ -110,9 +97,9 @@ static ft_status forward_dropped(ft_pass *pass, ft_rows_kind kind, const scaled 
     FT_TRY(temporary(pass, kind, s->of.outputs, y.dtype, "adapter product", &t));
     FT_TRY(product(pass, kind, (ft_gemm_args){.a = own, .b = s->w, .c = t, .trans_b = true}));
     ft_pass_free(pass, &own);
-    FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = t, .shift = -2, .accumulate = true, .y = y})); // y -= t
+    FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = t, .shift = -2, .accumulate = true, .y = y})); // y -= t
     FT_TRY(ft_adapter_forward(pass, kind, &s->of, x, t));
-    FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = t, .magnitude = s->magnitude, .norm = s->norm, .accumulate = true, .y = y}));
+    FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = t, .magnitude = s->magnitude, .norm = s->norm, .accumulate = true, .y = y}));
     ft_pass_free(pass, &t);
     return FT_OK;
 }
@@ -122,7 +109,7 @@ static ft_status forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, c
     const ft_tensor own = bias.data == NULL ? bias : ft_linear_columns(l, s->of.first, s->of.parts, bias);
     if (s->dropout.probability > 0) return forward_dropped(pass, kind, s, x, to);
     FT_TRY(ft_adapter_forward(pass, kind, &s->of, x, to));
-    return scale(pass, kind, (ft_column_scale_args){.x = to, .magnitude = s->magnitude, .norm = s->norm, .bias = own, .y = to});
+    return ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = to, .magnitude = s->magnitude, .norm = s->norm, .bias = own, .y = to});
 }
 
 ft_status ft_dora_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor w, ft_tensor x, ft_tensor bias, ft_tensor y) {
@@ -134,7 +121,7 @@ ft_status ft_dora_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, 
 
 // to = g times dy of the parts.
 static ft_status scale_part(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, const scaled *s, ft_tensor dy, ft_tensor to) {
-    return scale(pass, kind, (ft_column_scale_args){.x = ft_linear_columns(l, s->of.first, s->of.parts, dy), .magnitude = s->magnitude, .norm = s->norm,
+    return ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = ft_linear_columns(l, s->of.first, s->of.parts, dy), .magnitude = s->magnitude, .norm = s->norm,
                                                     .y = ft_linear_columns(l, s->of.first, s->of.parts, to)});
 }
 
@@ -144,7 +131,7 @@ static ft_status make_dh(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, f
     for (int n = l->first; n < l->first + l->parts; n++) {
         const ft_linear part = ft_linear_parts(l, n, 1);
         if (!ft_adapter_on(&part))
-            FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = ft_linear_columns(l, n, 1, dy), .y = ft_linear_columns(l, n, 1, *dh)}));
+            FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = ft_linear_columns(l, n, 1, dy), .y = ft_linear_columns(l, n, 1, *dh)}));
     }
     EACH_SCALED(pass, kind, l, w, s, scale_part(pass, kind, l, &s, dy, *dh));
     return FT_OK;
@@ -155,12 +142,12 @@ static ft_status input_dropped(ft_pass *pass, ft_rows_kind kind, const ft_linear
     const ft_tensor of = ft_linear_columns(l, s->of.first, s->of.parts, dy);
     ft_tensor t, masked;
     FT_TRY(temporary(pass, kind, s->of.outputs, dy.dtype, "adapter product gradient", &t));
-    FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = of, .magnitude = s->magnitude, .norm = s->norm, .shift = -1, .y = t}));
+    FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = of, .magnitude = s->magnitude, .norm = s->norm, .shift = -1, .y = t}));
     FT_TRY(temporary(pass, kind, dx.cols, dx.dtype, "adapter input gradient", &masked));
     FT_TRY(product(pass, kind, (ft_gemm_args){.a = t, .b = s->w, .c = masked}));
     FT_TRY(ft_adapter_add_dropped(pass, kind, s->dropout, masked, dx));
     ft_pass_free(pass, &masked);
-    FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = of, .magnitude = s->magnitude, .norm = s->norm, .y = t}));
+    FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = of, .magnitude = s->magnitude, .norm = s->norm, .y = t}));
     FT_TRY(ft_adapter_input_gradient(pass, kind, &s->of, t, dx));
     ft_pass_free(pass, &t);
     return FT_OK;
@@ -189,10 +176,10 @@ static ft_status magnitude_gradient(ft_pass *pass, ft_rows_kind kind, const scal
     ft_pass_free(pass, &own);
     FT_TRY(ft_adapter_forward(pass, kind, &s->of, x, h));
     FT_TRY(temporary(pass, kind, s->of.outputs, FT_F32, "adapter magnitudes", &each));
-    FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = h, .times = dy, .norm = s->norm, .y = each}));
+    FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = h, .times = dy, .norm = s->norm, .y = each}));
     ft_pass_free(pass, &h);
     const ft_tensor all = ft_parameter_gradient(&pass->model->parameters, s->adapter->magnitude);
-    FT_TRY(add_columns(pass, kind, each, numbers_of(s, &s->of, all)));
+    FT_TRY(ft_pass_column_sum(pass, kind, each, numbers_of(s, &s->of, all)));
     ft_pass_free(pass, &each);
     return FT_OK;
 }
@@ -202,7 +189,7 @@ static ft_status weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_line
     ft_tensor dh;
     FT_TRY(magnitude_gradient(pass, kind, s, of, x));
     FT_TRY(temporary(pass, kind, s->of.outputs, dy.dtype, "adapter product gradient", &dh));
-    FT_TRY(scale(pass, kind, (ft_column_scale_args){.x = of, .magnitude = s->magnitude, .norm = s->norm, .y = dh}));
+    FT_TRY(ft_pass_column_scale(pass, kind, (ft_column_scale_args){.x = of, .magnitude = s->magnitude, .norm = s->norm, .y = dh}));
     FT_TRY(ft_adapter_weight_gradient(pass, kind, &s->of, dh, x));
     ft_pass_free(pass, &dh);
     return FT_OK;

@@ -2,9 +2,10 @@
 //
 //   x = dropout(LN(word + position + type)), widened by a linear layer in front of the norm or behind the dropout where
 //   the tables are narrower than x.
-// (Which of the two is a matter of the family.) Or, where sums begin with the embeddings: x = LN(s), s = dropout(word + position + type).
+// (Which of the two is a matter of the family.) Of pictures it is patches.h that makes the sum. Or, where sums begin with the embeddings: x = LN(s), s = dropout(word + position + type).
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
+#include "engine/model/blocks/patches.h"
 #include "engine/model/blocks/run_op.h"
 
 void ft_embeddings_build(ft_builder *b) {
@@ -17,6 +18,10 @@ void ft_embeddings_build(ft_builder *b) {
     if (widens && behind) m->widening = ft_build_linear(b, m->family->widening_name, m->hidden, width);
     m->embedding_norm = ft_build_norm(b, n->norm, behind ? width : m->hidden);
     if (widens && !behind) m->widening = ft_build_linear_without_bias(b, m->family->widening_name, m->hidden, width);
+    if (m->family->patches != NULL) {
+        b->failed |= ft_patches_build(b) != FT_OK;
+        return;
+    }
     if (b->config->type_vocab_size > 0) m->token_type = ft_build_matrix(b, n->type, b->config->type_vocab_size, width);
     if (b->config->positions & FT_POSITIONS_TABLE) m->position = ft_build_matrix(b, n->position, b->config->position_rows, width);
     m->word = ft_build_matrix(b, n->word, b->config->vocab_size, width);
@@ -91,7 +96,9 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     *wide = ft_absent();
     FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
     FT_TRY(ft_norm_keep(pass, FT_ROWS_TOKENS, -1, "embedding norm", &s->norm));
-    FT_TRY(rows_of_ids(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
+    if (m->patches != NULL) FT_TRY(ft_patches_forward(pass, s->sum));
+    else
+        FT_TRY(rows_of_ids(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
                                                          .position_ids = pass->batch->position_row,
                                                          .type_ids = pass->batch->token_type,
                                                          .word = weight(m, m->word),
@@ -168,6 +175,11 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     if (!behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
+    if (m->patches != NULL) {
+        FT_TRY(ft_patches_backward(pass, *dx));
+        ft_pass_free(pass, dx);
+        return FT_OK;
+    }
     const struct {
         const int32_t *ids, *order;
         ft_tensor table;

@@ -45,6 +45,11 @@ static ft_norm build_norm(ft_builder *b, int layer, int block) {
     return norm;
 }
 
+static int build_scale(ft_builder *b, const char *name) {
+    return ft_build_parameter(b, name, "", (ft_parameter_spec){.cols = b->model->hidden, .decay = true, .wide = true,
+                                                               .drawn = {.kind = FT_DRAWN_CONSTANT, .size = b->config->picture.scale}});
+}
+
 // An adapter drops its own numbers in every layer that it is part of.
 static void number_adapters(ft_builder *b, ft_linear *l) {
     if (l->adapter_count == 0) return;
@@ -85,7 +90,9 @@ void ft_layer_build(ft_builder *b, int layer) {
     prefix_of(b, layer);
     for (int i = FT_LAYER_BLOCKS - 1; i >= 0; i--) {
         b->half = half_of(i);
+        const char *scale = m->family->names.scale[i];
         m->layer[layer].norm[i] = build_norm(b, layer, i);
+        m->layer[layer].scale[i] = scale != NULL ? build_scale(b, scale) : -1;
         ft_block_at(m, i)->build(b, layer);
     }
     b->half = 0;
@@ -112,6 +119,7 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
         FT_TRY(ft_residual_forward(pass, layer, i, out, rows, *wide, s, top ? y : &s->y));
         block->recede(pass, layer, stays, s->own, &out);
         if (!stays && !top) ft_pass_free(pass, &s->sum);
+        if (!stays) ft_pass_free(pass, &s->product);
         x = s->y;
     }
     if (!keep) ft_layer_saved_free(pass, saved);
@@ -135,6 +143,7 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved) {
         ft_block_saved *s = &saved->block[i];
         for (int k = 0; k < ft_block_at(pass->model, i)->saved; k++) ft_pass_free(pass, &s->own[k]);
         ft_pass_free(pass, &s->sum);
+        ft_pass_free(pass, &s->product);
         ft_norm_forget(pass, &s->norm);
         ft_pass_free(pass, &s->y);
     }

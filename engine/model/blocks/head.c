@@ -17,7 +17,7 @@ void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
     }
     b->head = true;
     for (int i = m->head_count - 1; i >= 0; i--) {
-        int64_t inputs = i == 0 ? m->hidden : hidden->values[i - 1];
+        int64_t inputs = i == 0 ? m->read_width : hidden->values[i - 1];
         bool last = i == m->head_count - 1;
         char name[48];
         snprintf(name, sizeof name, "head.hidden.%d", i);
@@ -74,22 +74,33 @@ static ft_status classify(ft_pass *pass, const ft_linear *l, ft_tensor x, ft_ten
     return FT_OK;
 }
 
+// What means are taken of: sequences, or of each its first row and the others, whose means stand side by side then.
+typedef struct pieces_of_rows {
+    int32_t each;
+    const int32_t *bounds;
+} pieces_of_rows;
+static pieces_of_rows pieces(const ft_pass *pass) {
+    const ft_batch *b = pass->batch;
+    return pass->model->first_and_mean ? (pieces_of_rows){FT_BATCH_PIECES, b->cu_pieces} : (pieces_of_rows){1, b->cu_seqlens};
+}
+static ft_tensor by_piece(pieces_of_rows p, ft_tensor y) { return ft_matrix(y.data, p.each * y.rows, y.cols / p.each, y.dtype); }
+
 static ft_status mean_forward(ft_pass *pass, ft_tensor x, ft_tensor y) {
-    ft_sequence_mean_forward_args args = {
-        .sequences = pass->batch->sequences, .cu_seqlens = pass->batch->cu_seqlens, .x = x, .y = y};
+    const pieces_of_rows p = pieces(pass);
+    ft_sequence_mean_forward_args args = {.sequences = p.each * pass->batch->sequences, .cu_seqlens = p.bounds, .x = x, .y = by_piece(p, y)};
     ft_sequence_mean_forward_args largest = args;
-    largest.sequences = pass->capacity.sequences;
+    largest.sequences = p.each * pass->capacity.sequences;
     largest.x.rows = pass->capacity.tokens;
-    largest.y.rows = pass->capacity.reads;
+    largest.y.rows = p.each * pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, sequence_mean_forward, args, largest);
 }
 
 static ft_status mean_backward(ft_pass *pass, ft_tensor dy, ft_tensor dx) {
-    ft_sequence_mean_backward_args args = {
-        .sequences = pass->batch->sequences, .cu_seqlens = pass->batch->cu_seqlens, .dy = dy, .dx = dx};
+    const pieces_of_rows p = pieces(pass);
+    ft_sequence_mean_backward_args args = {.sequences = p.each * pass->batch->sequences, .cu_seqlens = p.bounds, .dy = by_piece(p, dy), .dx = dx};
     ft_sequence_mean_backward_args largest = args;
-    largest.sequences = pass->capacity.sequences;
-    largest.dy.rows = pass->capacity.reads;
+    largest.sequences = p.each * pass->capacity.sequences;
+    largest.dy.rows = p.each * pass->capacity.reads;
     largest.dx.rows = pass->capacity.tokens;
     RUN_WITH_WORKSPACE(pass, sequence_mean_backward, args, largest);
 }
@@ -106,7 +117,7 @@ static ft_status pick_rows(ft_pass *pass, ft_tensor x, ft_tensor y) {
 static ft_status read_rows(ft_pass *pass, ft_tensor *x, ft_head_saved *s) {
     const ft_model *m = pass->model;
     if (!picks_rows(m)) return FT_OK;
-    FT_TRY(pooled(pass, x->cols, m->mean_pooling ? "mean of rows" : "pooled rows", &s->read));
+    FT_TRY(pooled(pass, m->read_width, m->mean_pooling ? "mean of rows" : "pooled rows", &s->read));
     FT_TRY(pick_rows(pass, *x, s->read));
     *x = s->read;
     return FT_OK;
@@ -124,7 +135,7 @@ ft_status ft_head_rows(ft_pass *pass, ft_tensor x, ft_tensor rows) {
 static ft_status give_to_rows(ft_pass *pass, ft_tensor *dx) {
     ft_device *device = pass->model->device;
     ft_tensor read = *dx;
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, read.cols, FT_MEM_ACTIVATIONS, -1, "gradient of rows", dx));
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, pass->model->hidden, FT_MEM_ACTIVATIONS, -1, "gradient of rows", dx));
     if (pass->model->mean_pooling) FT_TRY(mean_backward(pass, read, *dx));
     else {
         FT_TRY(device->functions->fill(device, dx->data, 0, (size_t)(dx->rows * dx->cols) * sizeof(float)));
@@ -248,7 +259,7 @@ static ft_status from_classifier(ft_pass *pass, ft_head_saved *s, ft_tensor dy, 
     const ft_model *m = pass->model;
     *dx = ft_absent();
     if (want_dx) {
-        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "gradient of rows that are read", dx));
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->read_width, FT_MEM_ACTIVATIONS, -1, "gradient of rows that are read", dx));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &m->head[0], dy, false, *dx));
         FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), *dx, *dx));
     }

@@ -11,6 +11,7 @@
 
 #include "engine/model/state/builder.h"
 #include "engine/model/state/net.h"
+#include "kernels/ops/magnitude.h"
 #include "kernels/philox.h"
 
 // relative.c: the rows of the table of relative positions that sequences as long as the longest of the run can reach.
@@ -58,6 +59,8 @@ ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activ
 ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
 // y, of another type than x, gets its numbers: matrices whose rows lie back to back.
 ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y);
+ft_status ft_pass_column_scale(ft_pass *pass, ft_rows_kind kind, ft_column_scale_args args);
+ft_status ft_pass_column_sum(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor out);
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 // queries: which rows q and out have. Scratch is that of the largest shape.
@@ -92,6 +95,7 @@ enum { FT_BLOCK_SAVED = 5 };
 typedef struct ft_block_saved {
     ft_tensor own[FT_BLOCK_SAVED]; // by the block's own names
     ft_tensor sum;
+    ft_tensor product; // in front of the scale, where that is trained
     ft_norm_saved norm;
     ft_tensor y; // of the last block the layer's caller has it; absent where it is made again
 } ft_block_saved;

@@ -114,6 +114,19 @@ ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y) {
     RUN_WITH_WORKSPACE(pass, cast, args, largest);
 }
 
+ft_status ft_pass_column_scale(ft_pass *pass, ft_rows_kind kind, ft_column_scale_args args) {
+    ft_column_scale_args largest = args;
+    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
+    if (args.times.data != NULL) largest.times.rows = largest.x.rows;
+    RUN_WITH_WORKSPACE(pass, column_scale, args, largest);
+}
+
+ft_status ft_pass_column_sum(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor out) {
+    ft_column_sum_args args = {.x = x, .out = out}, largest = args;
+    largest.x.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, column_sum, args, largest);
+}
+
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
     ft_gather_rows_args args = {.index = index, .x = x, .y = y}, largest = args;
     largest.x.rows = pass->capacity.tokens;

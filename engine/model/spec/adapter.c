@@ -98,11 +98,13 @@ static word head_of(const ft_model_config *m) { return (word){ft_model_config_cl
 // The pooler is part of the head's module, or of the model's.
 static bool pooler_is_head(const ft_model_config *m) {
     const word head = head_of(m);
+    if (m->family->pooler == NULL) return true;
     return strncmp(m->family->pooler, head.text, head.length) == 0 && m->family->pooler[head.length] == '.';
 }
 // As a module to save: without the linear layer in it.
 static word pooler_of(const ft_model_config *m) {
-    const char *name = m->family->pooler != NULL ? m->family->pooler : "", *dense = strstr(name, ".dense");
+    if (m->family->pooler == NULL) return head_of(m);
+    const char *name = m->family->pooler, *dense = strstr(name, ".dense");
     const size_t prefix = strncmp(name, m->family->prefix, strlen(m->family->prefix)) == 0 ? strlen(m->family->prefix) : 0;
     return (word){name + prefix, (dense != NULL ? (size_t)(dense - name) : strlen(name)) - prefix};
 }
@@ -140,18 +142,21 @@ static bool is_usual(const ft_model_config *m, const char *module) {
     return false;
 }
 
-static bool is_target(const ft_config *o, const ft_model_config *m, const char *module) {
+static bool is_target(const ft_config *o, const ft_model_config *m, const char *module, const char *other) {
     const char *targets = o->adapter.targets;
     if (strcmp(targets, "auto") == 0) return is_usual(m, module);
-    return strcmp(targets, "all-linear") == 0 || named(targets, module);
+    return strcmp(targets, "all-linear") == 0 || named(targets, module) || named(targets, other);
 }
 
 ft_adapter_shape ft_adapter_of(const ft_config *o, const ft_model_config *m, const char *module) {
-    if (o->adapter.type == FT_ADAPTER_NONE || !is_target(o, m, module) || is_saved(o, m, module)) return (ft_adapter_shape){.rank = 0};
-    if (o->adapter.exclude[0] != '\0' && named(o->adapter.exclude, module)) return (ft_adapter_shape){.rank = 0};
+    char other[LONGEST]; // as transformers 5 calls it
+    if (o->adapter.type == FT_ADAPTER_NONE) return (ft_adapter_shape){.rank = 0};
+    ft_family_module(m->family, module, other, sizeof other);
+    if (!is_target(o, m, module, other) || is_saved(o, m, module)) return (ft_adapter_shape){.rank = 0};
+    if (o->adapter.exclude[0] != '\0' && (named(o->adapter.exclude, module) || named(o->adapter.exclude, other))) return (ft_adapter_shape){.rank = 0};
     if (!in_layers(&o->adapter.layers, layer_of(module))) return (ft_adapter_shape){.rank = 0};
-    const double rank = patterned(o->adapter.rank_pattern, module, (double)o->adapter.r);
-    const double alpha = patterned(o->adapter.alpha_pattern, module, o->adapter.alpha);
+    const double rank = patterned(o->adapter.rank_pattern, module, patterned(o->adapter.rank_pattern, other, (double)o->adapter.r));
+    const double alpha = patterned(o->adapter.alpha_pattern, module, patterned(o->adapter.alpha_pattern, other, o->adapter.alpha));
     return (ft_adapter_shape){(int64_t)rank, alpha, alpha / (o->adapter.rslora ? sqrt(rank) : rank)};
 }
 
@@ -251,11 +256,17 @@ static void hint_at(word wanted, int count, const char *const *modules) {
     ft_hint("linear layers of this model are called %s", seen);
 }
 
-static ft_status check_words(const char *words, const char *option, int count, const char *const *modules) {
+static bool is_called(const ft_model_config *m, const char *module, word w) {
+    char other[LONGEST];
+    ft_family_module(m->family, module, other, sizeof other);
+    return ends_so(module, strlen(module), w) || ends_so(other, strlen(other), w);
+}
+
+static ft_status check_words(const ft_model_config *m, const char *words, const char *option, int count, const char *const *modules) {
     word w;
     for (const char *at = words; next_word(&at, &w);) {
         bool found = false;
-        for (int i = 0; i < count && !found; i++) found = ends_so(modules[i], strlen(modules[i]), w);
+        for (int i = 0; i < count && !found; i++) found = is_called(m, modules[i], w);
         if (found) continue;
         ft_fail(FT_INVALID, option, "no linear layer of this model is called %.*s", (int)w.length, w.text);
         hint_at(w, count, modules);
@@ -269,8 +280,8 @@ ft_status ft_adapter_check_targets(const ft_config *o, const ft_model_config *m,
     int adapted = 0;
     if (o->adapter.type == FT_ADAPTER_NONE) return FT_OK;
     const bool words = strcmp(targets, "auto") != 0 && strcmp(targets, "all-linear") != 0 && !is_expression(targets);
-    if (words) FT_TRY(check_words(targets, "adapter.targets", count, modules));
-    if (o->adapter.exclude[0] != '\0' && !is_expression(o->adapter.exclude)) FT_TRY(check_words(o->adapter.exclude, "adapter.exclude", count, modules));
+    if (words) FT_TRY(check_words(m, targets, "adapter.targets", count, modules));
+    if (o->adapter.exclude[0] != '\0' && !is_expression(o->adapter.exclude)) FT_TRY(check_words(m, o->adapter.exclude, "adapter.exclude", count, modules));
     for (int i = 0; i < o->adapter.layers.count; i++)
         if (o->adapter.layers.values[i] >= m->num_hidden_layers)
             return ft_fail(FT_INVALID, "adapter.layers", "there is no layer %lld, the model has %lld", (long long)o->adapter.layers.values[i],

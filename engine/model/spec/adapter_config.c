@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { LONGEST = 320 }; // a name, with its end
+
 bool ft_adapter_lies_in(const char *directory) {
     ft_arena arena = {0};
     char *path = ft_path_join(&arena, directory, FT_ADAPTER_CONFIG);
@@ -164,9 +166,11 @@ static void put_modules(json_t *root, const ft_config *o, const ft_model_config 
     for (int i = 0; i < count; i++) {
         const ft_adapter_shape shape = ft_adapter_of(o, m, modules[i]);
         if (shape.rank == 0) continue;
-        ft_json_append(targets, json_string(modules[i]), failed);
-        if (shape.rank != o->adapter.r) ft_json_put(ranks, modules[i], json_integer((json_int_t)shape.rank), failed);
-        if (shape.alpha != o->adapter.alpha) ft_json_put(alphas, modules[i], json_real(shape.alpha), failed);
+        char name[LONGEST];
+        ft_family_module(m->family, modules[i], name, sizeof name);
+        ft_json_append(targets, json_string(name), failed);
+        if (shape.rank != o->adapter.r) ft_json_put(ranks, name, json_integer((json_int_t)shape.rank), failed);
+        if (shape.alpha != o->adapter.alpha) ft_json_put(alphas, name, json_real(shape.alpha), failed);
     }
     ft_json_put(root, "target_modules", targets, failed);
     ft_json_put(root, "rank_pattern", ranks, failed);
@@ -176,6 +180,12 @@ static void put_modules(json_t *root, const ft_config *o, const ft_model_config 
 static json_t *init_of(const ft_config *o) {
     if (o->adapter.init == FT_ADAPTER_INIT_GAUSSIAN) return json_string("gaussian");
     return json_boolean(o->adapter.init == FT_ADAPTER_INIT_TRUE);
+}
+
+// PEFT has none for pictures.
+static const char *task_type_of(const ft_model_config *m) {
+    if (ft_model_config_reads_pictures(m)) return NULL;
+    return m->language_head ? "CAUSAL_LM" : m->span_head ? "QUESTION_ANS" : m->token_head ? "TOKEN_CLS" : "SEQ_CLS";
 }
 
 ft_status ft_adapter_config_save(const char *path, const ft_config *o, const ft_model_config *m, const char *base, int count,
@@ -190,7 +200,7 @@ ft_status ft_adapter_config_save(const char *path, const ft_config *o, const ft_
     for (int i = 0; i < saves; i++) ft_json_append(names, saved[i] != NULL ? json_string(saved[i]) : NULL, &failed);
     const double alpha = o->adapter.alpha; // whole numbers as PEFT writes them
     json_t *alpha_json = alpha == floor(alpha) ? json_integer((json_int_t)alpha) : json_real(alpha);
-    json_t *root = json_pack("{s:s, s:s, s:o, s:b, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:o}", "peft_type", "LORA", "task_type", m->language_head ? "CAUSAL_LM" : m->span_head ? "QUESTION_ANS" : m->token_head ? "TOKEN_CLS" : "SEQ_CLS",
+    json_t *root = json_pack("{s:s, s:s?, s:o, s:b, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:o}", "peft_type", "LORA", "task_type", task_type_of(m),
                              "base_model_name_or_path", ft_json_text(base), "inference_mode", true, "r", (json_int_t)o->adapter.r, "lora_alpha",
                              alpha_json, "lora_dropout", o->adapter.dropout, "use_rslora", o->adapter.rslora, "use_dora", o->adapter.type == FT_ADAPTER_DORA, "bias",
                              biases[o->adapter.bias], "fan_in_fan_out", false, "modules_to_save", names);

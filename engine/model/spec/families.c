@@ -527,12 +527,12 @@ static const ft_family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
-int ft_family_count(void) { return FAMILIES; }
-const ft_family *ft_family_at(int index) { return &families[index]; }
+int ft_family_count(void) { return FAMILIES + FT_PICTURE_FAMILIES; }
+const ft_family *ft_family_at(int index) { return index < FAMILIES ? &families[index] : &ft_picture_families[index - FAMILIES]; }
 
 const ft_family *ft_family_find(const char *model_type) {
-    for (int i = 0; i < FAMILIES; i++)
-        if (strcmp(model_type, families[i].model_type) == 0) return &families[i];
+    for (int i = 0; i < ft_family_count(); i++)
+        if (strcmp(model_type, ft_family_at(i)->model_type) == 0) return ft_family_at(i);
     return NULL;
 }
 
@@ -546,12 +546,13 @@ static const struct {
     {"neobert", "modernbert"},      {"new", "gte"},       {"nystromformer", "modernbert"}, {"roberta-prelayernorm", "roberta"},
     {"roformer", "modernbert"},     {"squeezebert", "bert"},     {"xlm", "xlm-roberta"},         {"xlnet", "deberta-v2"},
     {"xmod", "xlm-roberta"},         {"mistral", "llama"},          {"gemma", "llama"},             {"qwen2_moe", "qwen2"},        {"qwen3_moe", "qwen3"},
+    {"xmod", "xlm-roberta"},        {"beit", "vit"},                {"dinov2_with_registers", "dinov2"}, {"vit_mae", "vit"},      {"vit_msn", "vit"},
 };
 
 const char *ft_family_nearest(const char *model_type) {
-    const char *names[FAMILIES];
+    const char *names[FAMILIES + FT_PICTURE_FAMILIES];
     for (size_t i = 0; i < sizeof instead / sizeof instead[0]; i++)
         if (strcmp(model_type, instead[i].type) == 0) return instead[i].nearest;
-    for (int i = 0; i < FAMILIES; i++) names[i] = families[i].model_type;
-    return ft_nearest(model_type, FAMILIES, names);
+    for (int i = 0; i < ft_family_count(); i++) names[i] = ft_family_at(i)->model_type;
+    return ft_nearest(model_type, ft_family_count(), names);
 }

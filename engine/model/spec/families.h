@@ -7,6 +7,7 @@
 #include "kernels/ops/activation.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // What a layer is made of, each block with a sum and a norm behind it (block.h).
@@ -29,6 +30,12 @@ typedef struct ft_embedding_names {
     const char *word, *position, *type, *norm;
 } ft_embedding_names;
 
+// Of what stands below the layers where pictures are read, whole: a linear layer on patches, whose weight and bias these are, the vectors in front
+// of them, and the table of positions. model_type of config.json says which there are.
+typedef struct ft_patch_names {
+    const char *weight, *bias, *first, *second, *position; // second: of distillation; NULL: the model has none
+} ft_patch_names;
+
 // Names of the linear layers and norms of one transformer layer, without ".weight" and ".bias".
 typedef struct ft_layer_names {
     const char *query, *key, *value, *output, *up, *down;
@@ -41,6 +48,7 @@ typedef struct ft_layer_names {
     const char *mix_scores, *mix_weights; // of heads that talk to each other, where config.json asks for it; NULL: they cannot
     const char *gate; // what is activated in a gated feed-forward block, beside `up`; NULL: `up` has both
     bool gate_below;  // and then the second half of its rows is that one in files, else the first
+    const char *scale[FT_LAYER_BLOCKS]; // whole: a number for every column of what a block puts out, in front of its sum; NULL: none
     unsigned unbiased; // set of ft_layer_linear: those that have no bias, where config.json has no say in it
 } ft_layer_names;
 
@@ -108,6 +116,11 @@ typedef struct ft_key_alias {
     const char *alias, *key;
 } ft_key_alias;
 
+// A part of the names of files that modules have otherwise in transformers 5, whose adapters are called by it.
+typedef struct ft_module_alias {
+    const char *file, *module;
+} ft_module_alias;
+
 // Where tables narrower than the hidden rows are widened.
 typedef enum ft_widening { FT_WIDEN_NEVER, FT_WIDEN_AFTER_NORM, FT_WIDEN_BEFORE_NORM } ft_widening;
 
@@ -131,6 +144,8 @@ typedef struct ft_family {
     bool widens_always;           // tables that are as wide as the hidden rows too
     const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm
     ft_embedding_names embeddings;
+    const ft_patch_names *patches; // NULL: it reads texts
+    bool first_and_mean;           // the classifier reads the first row and the mean of the others, side by side
     const char *layer;            // behind the prefix; the number of the layer follows
     const char *inner_layer;      // where layers share weights: that is the number of a group, and behind it stand this and the layer's number in it
     ft_block_kind blocks[FT_LAYER_BLOCKS]; // of a layer, the first one first
@@ -146,6 +161,7 @@ typedef struct ft_family {
     bool unbiased_classifier;
     ft_activation pooler_activation;
     bool dropout_before_pooler; // the classifier's dropout, once more
+    const ft_module_alias *modules; // one after the other; the last one of NULLs; NULL: modules are called as files have them
     bool other_modules;         // module names in transformers are not those of the file: PEFT's adapters would not be found
     bool draws_by_width;        // a new head: cut normal numbers, of widths of their own (drawing.h)
     // The head of token classification is dropout -> FT_TOKEN_CLASSIFIER, for each row that is read.
@@ -159,8 +175,14 @@ typedef struct ft_family {
 // That of question answering is the same without a dropout, but where the family has a pooler there or says another key, and is called
 #define FT_SPAN_CLASSIFIER "qa_outputs" // where there is no pooler, else as that of tokens
 
+// Those that read pictures (picture_families.c); ft_family_at has them behind the others.
+enum { FT_PICTURE_FAMILIES = 3 };
+extern const ft_family ft_picture_families[FT_PICTURE_FAMILIES];
+
 // NULL when there is none of that name.
 const ft_family *ft_family_find(const char *model_type);
+// The name of a module, or of a parameter in it, as transformers 5 has it in memory. room: of `out`, which cuts it.
+void ft_family_module(const ft_family *family, const char *name, char *out, size_t room);
 // Of a model type that there is none of: the one whose models stand in for it, or whose name is like it. NULL: none.
 const char *ft_family_nearest(const char *model_type);
 int ft_family_count(void);

@@ -29,7 +29,7 @@ static ft_status read_family(ft_model_config *c, const char *path) {
     else
         ft_fail(FT_INVALID, path, "\"model_type\" \"%.100s\" is not supported", type);
     const char *nearest = type != NULL ? ft_family_nearest(type) : NULL;
-    char list[320];
+    char list[400];
     size_t at = 0;
     for (int i = 0; i < ft_family_count() && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i != 0 ? ", " : "", ft_family_at(i)->model_type);
@@ -263,6 +263,7 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     c->unbiased = c->family->names.unbiased;
     c->rms_norms = c->family->rms_norms;
     if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
+    if (ft_model_config_reads_pictures(c)) FT_TRY(ft_picture_config_read(c, path));
     if (c->positions & FT_POSITIONS_ROTARY) FT_TRY(ft_rotary_config_read(c, path));
     if (c->positions & FT_POSITIONS_BIAS) FT_TRY(read_bias(c, path));
     if ((c->positions & FT_POSITIONS_TABLE) == 0) c->position_rows = 0;

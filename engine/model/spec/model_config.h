@@ -36,6 +36,13 @@ typedef struct ft_layer_sight {
     ft_rope_scaling scaling;
 } ft_layer_sight;
 
+// What is read of a picture; all zero where texts are.
+typedef struct ft_picture_config {
+    int64_t height, width, patch, channels; // pixels; of a side of a patch
+    int64_t tokens;                         // rows in front of the patches
+    double scale;                           // of a new model: what its layers' scales begin with
+} ft_picture_config;
+
 enum { FT_BIAS_BUCKETS = 32 }; // rows of a table of biases by distance that distances have (position_bias.c)
 enum { FT_MOST_POSITIONS = 16384 }; // the counter of the dropout generator (kernels/philox.h) bounds them
 
@@ -53,6 +60,7 @@ typedef struct ft_model_config {
     int64_t embedding_size;             // width of the tables
     ft_relative_config relative;
     ft_convolution_config convolution;
+    ft_picture_config picture;
     ft_layer_sight *sights;             // [num_hidden_layers]; NULL: no rotary positions, every layer sees all
     unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
     bool unbiased_norms, rms_norms;     // rms: RMSNorm, which has no bias
@@ -92,6 +100,14 @@ ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_
 ft_status ft_rotary_config_read(ft_model_config *config, const char *path_for_errors);
 // The same of a decoder (decoder_config.c). Internal to rotary_config.c.
 ft_status ft_decoder_config_read(ft_model_config *config, const char *path_for_errors);
+// Fills picture, the rows of positions and what follows from them. Internal to model_config.c.
+ft_status ft_picture_config_read(ft_model_config *config, const char *path_for_errors);
+// Pictures of another size than config.json's: the table of positions has other rows, which loading interpolates, and what is saved says so.
+// FT_INVALID: no whole patches, or too many; a table that is no square's. where: for messages, what asks for it.
+ft_status ft_model_config_set_picture(ft_model_config *config, int64_t height, int64_t width, const char *where);
+static inline bool ft_model_config_reads_pictures(const ft_model_config *c) { return c->family->patches != NULL; }
+// Numbers of the row that the classifier reads.
+static inline int64_t ft_model_config_read_width(const ft_model_config *c) { return c->family->first_and_mean ? 2 * c->hidden_size : c->hidden_size; }
 // Which weights a layer has: its own number, or, where layers share them, that of its group times inner_layers and its place in there.
 int64_t ft_model_config_weights(const ft_model_config *config, int64_t layer);
 void ft_model_config_free(ft_model_config *config); // {0} is fine

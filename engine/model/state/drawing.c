@@ -54,6 +54,10 @@ static float wave(const ft_drawing *d, int64_t element) {
 ft_status ft_draw_part(void *context, int64_t first, int64_t count, float *out) {
     const ft_drawing *d = context;
     const ft_drawn drawn = d->parameter->drawn;
+    if (drawn.kind == FT_DRAWN_CONSTANT) {
+        for (int64_t i = 0; i < count; i++) out[i] = (float)drawn.size;
+        return FT_OK;
+    }
     if (drawn.kind == FT_DRAWN_ZERO || drawn.kind == FT_DRAWN_UNIFORM) {
         const double bound = drawn.kind == FT_DRAWN_ZERO ? 0 : drawn.size;
         for (int64_t i = 0; i < count; i++) out[i] = (float)(bound * (2 * uniform(d->key, (uint64_t)(first + i)) - 1));

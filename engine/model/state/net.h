@@ -54,6 +54,7 @@ typedef struct ft_layer_parameters {
     int mix_scores, mix_weights; // registry: by what heads that talk are mixed; -1: they do not
     ft_norm norm[FT_LAYER_BLOCKS]; // behind the blocks
     ft_norm query_norm, key_norm;  // of heads, as wide as one (normed_attention.c)
+    int scale[FT_LAYER_BLOCKS];    // registry: of the columns that a block puts out, in front of its sum; -1: none
 } ft_layer_parameters;
 
 // Of the attention: queries, and what it puts out, have count * width columns, keys and values key_values * width. Scores are multiplied
@@ -104,6 +105,7 @@ typedef struct ft_model {
     struct ft_modules *modules; // linear layers by name, and which of them are adapted (builder.h); NULL: no adapters
     ft_absent_rows absent; // of the word table; all its rows are there if absent.word_rows is NULL
     int word, position, token_type; // -1: the family has none
+    struct ft_patches *patches; // of a model that reads pictures (patches.h); NULL: texts
     ft_norm embedding_norm;
     ft_linear widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
@@ -117,6 +119,8 @@ typedef struct ft_model {
     bool causal;        // a token sees itself and those in front of it; last_pooling: the head reads the last one of a sequence
     bool last_pooling;
     bool mean_pooling;  // the head reads the mean of a sequence's rows; else some of them (ft_batch.read_row)
+    bool first_and_mean; // the first row of a sequence and the mean of the others, side by side
+    int64_t read_width;  // columns of what the head reads
     bool late_pooling;  // and that is behind the pooler and its activation (EuroBERT)
     bool ends_whole;    // the last layer has all rows: the head takes their mean, almost all are read (token classification, whose
                         // places relative positions and windows ask for), or a convolution behind that layer reads neighbours

@@ -28,6 +28,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .gap = spec.gap,
                                        .heads = spec.heads,
                                        .taps = spec.taps,
+                                       .side = spec.side,
+                                       .leading = spec.leading,
                                        .trainable = spec.trainable,
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
@@ -312,11 +314,15 @@ int ft_parameters_find(const ft_parameters *p, const char *name) {
     return -1;
 }
 
-int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]) {
-    shape[0] = p->rows > 0 ? p->rows : p->cols;
-    shape[1] = p->taps > 0 ? p->cols / p->taps : p->cols;
-    shape[2] = p->taps;
-    return p->rows == 0 || p->column ? 1 : p->taps == 0 ? 2 : 3;
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[FT_PARAMETER_RANK]) {
+    int rank = 0;
+    for (int i = 0; i < p->leading; i++) shape[rank++] = 1;
+    shape[rank++] = p->rows > 0 ? p->rows : p->cols;
+    if (p->rows == 0 || p->column) return rank;
+    shape[rank++] = p->cols / (p->taps > 0 ? p->taps : 1) / (p->side > 0 ? (int64_t)p->side * p->side : 1);
+    if (p->taps > 0) shape[rank++] = p->taps;
+    for (int i = 0; p->side > 0 && i < 2; i++) shape[rank++] = p->side;
+    return rank;
 }
 
 static int64_t in_other_half(const ft_parameter *p, int64_t element, int64_t *count) {

@@ -23,10 +23,10 @@
 #include "engine/model/state/stores.h"
 
 // First values of what no file has.
-typedef enum ft_drawn_kind { FT_DRAWN_USUAL, FT_DRAWN_ZERO, FT_DRAWN_NORMAL, FT_DRAWN_UNIFORM, FT_DRAWN_NORMS } ft_drawn_kind;
+typedef enum ft_drawn_kind { FT_DRAWN_USUAL, FT_DRAWN_ZERO, FT_DRAWN_NORMAL, FT_DRAWN_UNIFORM, FT_DRAWN_CONSTANT, FT_DRAWN_NORMS } ft_drawn_kind;
 typedef struct ft_drawn {
     ft_drawn_kind kind; // USUAL: as the model's config.json has it; NORMS: of the rows of W + size B A
-    double size;        // deviation, bound, or scale
+    double size;        // deviation, bound, value, or scale
     int weight, a, b;   // NORMS: registry, all in front of it; b -1: it is 0
 } ft_drawn;
 
@@ -40,6 +40,8 @@ typedef struct ft_parameter {
     int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
     bool column;          // rows numbers, in files a vector: its order is that of the rows of a matrix (heads)
     int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
+    int side;             // > 0: of patches, shape [rows, cols / side / side, side, side] in files
+    int leading;          // dimensions of 1 in front of its shape in files
     bool swapped;         // its first half of rows here is the second one in files
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
@@ -85,7 +87,7 @@ typedef struct ft_parameter_spec {
     const char *name;
     int64_t rows, cols; // rows 0: vector
     int64_t gap;
-    int heads, taps;
+    int heads, taps, side, leading;
     int depth;
     int point; // of the backward pass, which writes its gradient there
     ft_drawn drawn;
@@ -121,7 +123,8 @@ bool ft_parameter_is_lent(const ft_parameters *p, int index);
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
 // The shape that a file gives the parameter; returns the rank.
-int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
+enum { FT_PARAMETER_RANK = 4 };
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[FT_PARAMETER_RANK]);
 // Where element `element` of the tensor in a file stands in the parameter, and how many of the *count elements from there
 // on follow it in both: *count becomes that.
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);

@@ -42,6 +42,7 @@ ft_status ft_job_choose_rows(ft_job *job) {
     bool inside;
     if (job->config->memory.active_vocabulary == FT_VOCABULARY_OFF || job->without_data) return FT_OK;
     if (job->model_config.language_head && job->model_config.tied) return FT_OK; // the head reads all of them
+    if (ft_model_config_reads_pictures(&job->model_config)) return FT_OK;
     if ((float)job->config->train.adam_epsilon == 0) return FT_OK; // AdamW then divides 0 by 0 where there is no gradient
     if (!lies_in_run_directory(job, &inside)) return FT_NO_MEMORY;
     if (inside) return FT_OK;

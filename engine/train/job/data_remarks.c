@@ -13,7 +13,7 @@
 
 static void say_columns(const ft_split_data *d) {
     const ft_table *t = &d->table;
-    if (t->text_column[0] == '\0') return; // the form's own: CoNLL's, SQuAD's
+    if (t->text_column[0] == '\0') return; // the form's own: CoNLL's, SQuAD's, a folder's
     const bool pair = t->pair_column != NULL, label = t->label_column != NULL;
     ft_info("columns    text from \"%s\"%s%s%s%s%s%s  %s", t->text_column, pair ? " and \"" : "", pair ? t->pair_column : "", pair ? "\"" : "",
             label ? ", label from \"" : "", label ? t->label_column : "", label ? "\"" : "", ft_source_display(d->path));

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/spill.h"
+#include "engine/data/picture_set.h"
 #include "engine/files/weights.h"
 #include "engine/model/model.h"
 
@@ -56,7 +57,7 @@ static ft_status number_rows(ft_job *job, ft_feature_set *set) {
 
 static size_t row_bytes(const ft_job *job) {
     static const ft_dtype types[] = {[FT_PRECISION_FP32] = FT_F32, [FT_PRECISION_BF16] = FT_BF16, [FT_PRECISION_FP16] = FT_F16};
-    return (size_t)job->model_config.hidden_size * ft_dtype_size(types[job->config->train.precision]);
+    return (size_t)ft_model_config_read_width(&job->model_config) * ft_dtype_size(types[job->config->train.precision]);
 }
 
 static bool too_many(ft_job *job, uint64_t *bytes) {
@@ -130,7 +131,19 @@ static ft_status add_trunk(const ft_job *job, const ft_target *target, const cha
     return FT_OK;
 }
 
+static void add_picture(ft_sha256_state *hash, const ft_dataset *data, int64_t example) {
+    const ft_picture_set *set = data->pictures;
+    const int64_t facts[] = {set->height, set->width};
+    ft_sha256_add(hash, facts, sizeof facts);
+    ft_sha256_add(hash, set->value, sizeof set->value);
+    ft_sha256_add(hash, ft_picture_set_at(set, example), ft_picture_set_bytes(set));
+}
+
 static void add_sequence(ft_sha256_state *hash, const ft_dataset *data, int64_t sequence) {
+    if (data->pictures != NULL) {
+        add_picture(hash, data, ft_dataset_example(data, sequence));
+        return;
+    }
     const int64_t first = data->offset[sequence], tokens = ft_dataset_tokens(data, sequence);
     const int64_t facts[] = {tokens, data->types != NULL};
     ft_sha256_add(hash, facts, sizeof facts);

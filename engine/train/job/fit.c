@@ -1,5 +1,6 @@
 #include "engine/train/job/fit.h"
 
+#include "base/log.h"
 #include "engine/config/config.h"
 
 ft_status ft_fit_vocabulary(const ft_input *input, const ft_model_config *config, const char *path) {
@@ -47,7 +48,21 @@ ft_status ft_fit_last_tokens(const ft_dataset *data, const ft_model_config *conf
     return FT_OK;
 }
 
+ft_status ft_fit_picture(const ft_input *input, ft_model_config *config, const char *path) {
+    const ft_input_sizes sizes = ft_input_sizes_of(input);
+    const long long height = config->picture.height, width = config->picture.width;
+    if (sizes.height == 0 || (sizes.height == height && sizes.width == width)) return FT_OK;
+    FT_TRY(ft_model_config_set_picture(config, sizes.height, sizes.width, path));
+    ft_info("pictures   of %d x %d, and the model has positions for %lld x %lld: they are interpolated", sizes.height, sizes.width, height, width);
+    return FT_OK;
+}
+
 ft_status ft_fit_max_length(const ft_input *input, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
+    if (ft_model_config_reads_pictures(config)) {
+        *length = (int)config->max_position_embeddings;
+        if (asked == FT_AUTO || asked == *length) return FT_OK;
+        return ft_fail(FT_INVALID, "data.max_length", "pictures are not cut: they have %d rows here", *length);
+    }
     int64_t positions = config->max_position_embeddings, said = ft_input_sizes_of(input).longest;
     if (asked != FT_AUTO && asked > positions)
         return ft_fail(FT_INVALID, "data.max_length", "%lld tokens, but the model has %lld positions", (long long)asked, (long long)positions);

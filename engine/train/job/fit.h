@@ -21,6 +21,8 @@ ft_status ft_fit_task(const ft_task_spec *task, const ft_model_config *config);
 ft_status ft_fit_last_tokens(const ft_dataset *data, const ft_model_config *config, const char *path);
 
 // The longest sequence: `asked` (data.max_length), else `trained` (of a saved model's ftengine.json), else what the
+// Pictures come in another size than the model's: its table of positions gets other rows (ft_model_config_set_picture). path: for messages.
+ft_status ft_fit_picture(const ft_input *input, ft_model_config *config, const char *path);
 // input's files say, at most 512. FT_AUTO: not given. FT_INVALID when more is asked for than the model has positions.
 ft_status ft_fit_max_length(const ft_input *input, const ft_model_config *config, int64_t asked, int64_t trained, int *length);
 

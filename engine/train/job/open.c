@@ -6,6 +6,7 @@
 #include "base/spill.h"
 #include "engine/data/folds.h"
 #include "engine/data/holdout.h"
+#include "engine/data/picture_set.h"
 #include "engine/data/tables/formats.h"
 #include "engine/files/weights.h"
 #include "engine/memory/process.h"
@@ -35,7 +36,7 @@ static bool has_queries(const ft_config *c) { return ft_task_spec_of(c->train.ta
 // What data files are read for: train.task, or, where that is auto, what the training file is seen to be for by its beginning.
 static const ft_task_spec *wanted_task(const ft_job *job) {
     const ft_config *c = job->config;
-    const bool looks = c->train.task == FT_TASK_AUTO && !job->without_data && c->data.train[0] != '\0';
+    const bool looks = c->train.task == FT_TASK_AUTO && !job->without_data && c->data.train[0] != '\0' && !ft_path_is_directory(c->data.train);
     return ft_task_spec_of(looks ? ft_file_task(c->data.train, c->data.format) : c->train.task);
 }
 
@@ -100,10 +101,13 @@ static ft_status read_tables(ft_job *job) {
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
                                           .label = c->data.label_column, .empty_labels = job->wanted->empty_labels, .words = ft_task_has_tokens(job->wanted),
                                           .questions = ft_task_has_spans(job->wanted), .language = ft_task_has_language(job->wanted), .need = ft_task_has_language(job->wanted) ? FT_LABEL_IGNORED : FT_LABEL_REQUIRED,
+                                          .pictures = ft_model_config_reads_pictures(&job->model_config),
                                           .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : ft_task_has_spans(job->wanted) ? "" : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
-        FT_TRY(ft_open_input(d->path, &file));
-        close(file);
+        if (!request.pictures || !ft_path_is_directory(d->path)) {
+            FT_TRY(ft_open_input(d->path, &file));
+            close(file);
+        }
         FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;
     }
@@ -148,15 +152,18 @@ static ft_status find_model(ft_job *job, bool without_weights) {
 // Everything that comes from data files.
 static ft_status open_data(ft_job *job) {
     const ft_config *c = job->config;
-    const ft_input_kind *kind = ft_task_has_spans(job->wanted)      ? &ft_question_input
+    const ft_input_kind *kind = ft_model_config_reads_pictures(&job->model_config) ? &ft_picture_input
+                                : ft_task_has_spans(job->wanted)      ? &ft_question_input
                                 : ft_task_has_tokens(job->wanted)   ? &ft_word_input
                                 : ft_task_has_language(job->wanted) ? &ft_language_input
                                                                     : &ft_text_input;
     const char *truncation = ft_task_truncation(c, job->wanted);
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation,
-                                      .learn_all = c->data.learn == FT_LEARN_ALL, .chat_template = c->data.chat_template, .chat_variables = c->data.chat_variables};
+                                      .learn_all = c->data.learn == FT_LEARN_ALL, .chat_template = c->data.chat_template, .chat_variables = c->data.chat_variables,
+                                      .patch = (int32_t)job->model_config.picture.patch, .tokens = (int32_t)job->model_config.picture.tokens};
     FT_TRY(ft_input_open(kind, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
+    FT_TRY(ft_fit_picture(&job->input, &job->model_config, job->tokenizer_dir));
     ft_heap_trim();
     job->held.tokenizer = ft_process_held(getpid());
     FT_TRY(read_tables(job));
@@ -181,6 +188,21 @@ static ft_status know_base(ft_job *job, bool without_weights) {
     return without_weights ? FT_OK : ft_weights_digest(job->model_dir, job->base_sha256);
 }
 
+// What is for texts alone.
+static ft_status check_pictures(const ft_job *job) {
+    const ft_config *c = job->config;
+    const struct {
+        const char *option;
+        bool given;
+    } texts[] = {{"data.text_pair", c->data.text_pair[0] != '\0'}, {"model.stand_in_tokenizer", c->model.stand_in_tokenizer[0] != '\0'}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i].given) return ft_fail(FT_INVALID, texts[i].option, "this is for texts, and %s reads pictures", c->model.path);
+    if (!ft_task_reads_rows(job->wanted) && !job->wanted->grouped) return FT_OK;
+    ft_fail(FT_INVALID, "train.task", "%s is for texts, and %s reads pictures", ft_task_name(job->wanted->id), c->model.path);
+    ft_hint("single_label, multi_label and regression are for pictures too");
+    return FT_INVALID;
+}
+
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
     job->wanted = wanted_task(job);
@@ -190,6 +212,7 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
     FT_TRY(ft_fit_task(job->wanted, &job->model_config));
+    if (ft_model_config_reads_pictures(&job->model_config)) FT_TRY(check_pictures(job));
     if (ft_task_has_tokens(job->wanted)) ft_model_config_set_tokens(&job->model_config);
     if (ft_task_has_spans(job->wanted)) ft_model_config_set_spans(&job->model_config);
     if (ft_task_has_language(job->wanted)) ft_model_config_set_language(&job->model_config);
@@ -224,10 +247,15 @@ static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) 
     const ft_status built = ft_input_build(&job->input, &wanted, &d->data, &d->from_cache);
     free(inside);
     FT_TRY(built);
+    if (d->data.pictures != NULL) memcpy(d->table.sha256, d->data.sha256, sizeof d->table.sha256); // a list and what it names
     FT_TRY(ft_fit_types(&d->data, &job->model_config, job->config->model.path));
     FT_TRY(ft_fit_last_tokens(&d->data, &job->model_config, d->path));
     char windows[48] = "";
     if (d->data.example != NULL) snprintf(windows, sizeof windows, " in %lld windows", (long long)d->data.sequences);
+    if (d->data.pictures != NULL) {
+        ft_info("%-10s %lld pictures, %d x %d  %s", ft_split_name(split), (long long)d->data.examples, d->data.pictures->height, d->data.pictures->width, d->path);
+        return FT_OK;
+    }
     ft_info("%-10s %lld examples%s, %lld tokens%s  %s", ft_split_name(split), (long long)d->data.examples, windows,
             (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
     return FT_OK;

@@ -10,7 +10,7 @@ static bool is_trained(const ft_model *model, int table) { return table >= 0 && 
 
 static unsigned orders_of(const ft_model *model, bool trains) {
     if (!trains || !ft_embedding_order_wanted(&model->device->target)) return 0;
-    return (is_trained(model, model->word) ? FT_ORDER_WORDS : 0) | (is_trained(model, model->position) ? FT_ORDER_POSITIONS : 0) |
+    return (is_trained(model, model->word) || ft_model_trains_patch_vectors(model) ? FT_ORDER_WORDS : 0) | (is_trained(model, model->position) ? FT_ORDER_POSITIONS : 0) |
            (is_trained(model, model->token_type) ? FT_ORDER_TYPES : 0);
 }
 
@@ -23,6 +23,9 @@ static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, un
                              .position_padding = model->reads_features ? -1 : model->position_padding,
                              .reads_last = model->last_pooling && !model->reads_features,
                              .orders = model->reads_features ? 0 : orders,
+                             .patch_numbers = model->reads_features ? 0 : ft_model_patch_numbers(model),
+                             .patch_type = model->dtype,
+                             .pieces = !model->reads_features && model->first_and_mean,
                              .feature_bytes = model->reads_features ? ft_model_feature_bytes(model) : 0};
 }
 

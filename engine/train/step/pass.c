@@ -1,6 +1,6 @@
 #include "engine/train/step/pass.h"
 
-static int64_t columns(const ft_data_pass *p) { return p->kind == FT_PASS_LOGITS ? p->model->labels : p->model->hidden; }
+static int64_t columns(const ft_data_pass *p) { return p->kind == FT_PASS_LOGITS ? p->model->labels : p->model->read_width; }
 static ft_dtype dtype(const ft_data_pass *p) { return p->kind == FT_PASS_LOGITS ? FT_F32 : p->model->dtype; }
 
 size_t ft_data_pass_row_bytes(const ft_data_pass *p) { return (size_t)columns(p) * ft_dtype_size(dtype(p)); }

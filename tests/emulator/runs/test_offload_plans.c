@@ -59,7 +59,7 @@ static void one_run(uint64_t seed, tally *sum) {
     set(&t, "output.dir=%s", dir);
     set(&t, "device.name=cuda");
     set(&t, "train.max_steps=1");
-    const uint64_t kind = (seed + seed / (uint64_t)ft_family_count()) % 4; // every family, whose number is the seed's too, meets all
+    const uint64_t kind = (seed + seed / TINY_FAMILIES) % 4; // every family, whose number is the seed's too, meets all
     const char *offload = offloads[kind];
     if (kind != 0 && !checkpoints(&t)) set(&t, "train.gradient_checkpointing=%s", chance(&t, 70) ? "on" : "auto");
     if (kind != 0) set(&t, "model.freeze_layers=0"), set(&t, "train.parameters=all");
@@ -97,7 +97,7 @@ static void one_run(uint64_t seed, tally *sum) {
 
 static void test_planned_is_metered(void **state) {
     tally sum = {0};
-    for (uint64_t seed = 1; seed <= RUNS * (uint64_t)ft_family_count(); seed++) one_run(seed, &sum);
+    for (uint64_t seed = 1; seed <= RUNS * TINY_FAMILIES; seed++) one_run(seed, &sum);
     print_message("%d runs with AdamW's state on the host, %d with inputs, %d with both, %d of the models are DeBERTa\n",
                   sum.optimizer, sum.inputs, sum.both, sum.relative);
     const int few = FT_SANITIZED ? 3 : 1; // times fewer
