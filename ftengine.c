@@ -134,6 +134,13 @@ static const ft_command commands[] = {
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue, ask,\n"
      "tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
+    {"track", ft_command_track, "track RUN|STUDY [--storage URL] [section.key=value ...]", "tells MLflow of a run or study that it does not know all of",
+     "  --storage URL   of a study whose database is elsewhere\n"
+     "  --live          until standard input ends: how runs and studies with track.mlflow start it themselves\n\n"
+     "RUN is a run directory, of several seeds or folds each is a run. What MLflow has been told is in mlflow.json there: nothing is told\n"
+     "twice, whatever was interrupted. Address and experiment are track.mlflow and track.experiment of the run, unless given, else\n"
+     "MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.\n\n"
+     "  ftengine track runs/reviews-001 track.mlflow=http://127.0.0.1:5000\n"},
     {"plan", ft_command_plan,
      "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
      "the memory of a run, to the byte, without running it",

@@ -258,6 +258,14 @@ typedef struct ft_config {
         int64_t save_total_limit;
     } output;
     struct {
+        bool tensorboard;
+        const char *mlflow, *experiment; // address of a server, or "none"; "": as MLflow's own variables say
+    } track;
+    struct {
+        const char *command, *url; // "": none, or for the url FTENGINE_NOTIFY_URL
+        double timeout;            // seconds
+    } notify;
+    struct {
         const ft_option_line *list; // in order; of an option only those of the last source that has any
         int count;
     } lines;

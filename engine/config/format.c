@@ -129,6 +129,8 @@ static const char *value_text(const void *values, const ft_option *option, char 
     const size_t size = FT_OPTION_TEXT_LIMIT;
     switch (option->type) {
     case FT_OPTION_STRING:
+        if (option->secret && strncmp(*(const char *const *)field, "file:", 5) != 0) return "";
+        return *(const char *const *)field;
     case FT_OPTION_PATH:
     case FT_OPTION_NAME: return *(const char *const *)field;
     case FT_OPTION_INT: {

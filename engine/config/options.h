@@ -53,6 +53,7 @@ typedef struct ft_option {
     const char *literal;      // of a path: the words, separated by blanks, that are not made one
     const char *numbered;     // of names: what may be followed by a number, as "cuda:"
     const char *scheme;       // of a path: what may stand in front of it, as "sqlite:///"
+    bool secret;              // of a string: never written, but for file:PATH, which says where it is
     bool hub_name;            // of a path: a model's name is left as it is where there is no such directory
     const char *unit;         // what is counted, or NULL
     const char *elsewhere;    // names in other programs, separated by blanks, or NULL
@@ -71,7 +72,7 @@ struct ft_section {
     bool lines;        // it has no rows: its keys are options of all sections, its values are kept as text (ft_config.lines)
 };
 extern const ft_section ft_model_section, ft_adapter_section, ft_data_section, ft_train_section, ft_eval_section, ft_memory_section,
-    ft_device_section, ft_output_section;
+    ft_device_section, ft_output_section, ft_track_section, ft_notify_section;
 
 #define FT_OPTION_LIMIT 192       // options of all sections; for arrays with one entry an option
 #define FT_STRING_LIMIT 1024      // bytes of a string, its end included

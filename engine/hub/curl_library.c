@@ -44,7 +44,7 @@ ft_status ft_curl_load(const ft_curl **curl) {
     pthread_once(&once, find_library);
     *curl = &found.functions;
     if (!found.opened) {
-        ft_fail(FT_FAILED, "libcurl.so.4", "fetching a model needs libcurl, which cannot be loaded: %s", found.why);
+        ft_fail(FT_FAILED, "libcurl.so.4", "talking to a server needs libcurl, which cannot be loaded: %s", found.why);
         ft_hint("where it is missing: apt-get install libcurl4");
         return FT_FAILED;
     }

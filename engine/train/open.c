@@ -7,6 +7,7 @@
 #include "engine/train/room/company.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
+#include "engine/track/tensorboard.h"
 #include "engine/train/job/task.h"
 #include "engine/model/spec/adapter.h"
 #include "engine/model/state/builder.h"
@@ -192,6 +193,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_job_close(&t->job);
     ft_metrics_free(&t->test_metrics);
     if (t->metrics_file != NULL) fclose(t->metrics_file);
+    (void)ft_tensorboard_close(t->board); // what it had to say was flushed
     if (t->dir_lock >= 0) close(t->dir_lock);
     ft_arena_free(&t->arena);
     memset(t, 0, sizeof *t);

@@ -49,6 +49,7 @@ ft_status ft_run_log_open(ft_trainer *t) {
 // Writes one line and frees the object.
 static ft_status append_line(ft_trainer *t, json_t *line) {
     char *text = ft_json_line(line);
+    if (text != NULL) ft_run_track_line(t, line);
     json_decref(line);
     if (text == NULL) return FT_NO_MEMORY;
     int written = fprintf(t->metrics_file, "%s\n", text);

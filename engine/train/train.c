@@ -7,12 +7,19 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "engine/track/follow.h"
+#include "engine/track/notify.h"
+#include "engine/track/tracker.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 // From the first step (or the checkpoint's) to the saved model.
 static ft_status run(ft_trainer *t) {
     FT_TRY(ft_run_write_config(t));
     FT_TRY(ft_run_log_open(t));
     FT_TRY(ft_run_metrics_open(t));
+    ft_run_track_open(t);
     t->session_step = t->step.state.step;
     t->session_tokens = t->logged_tokens = t->step.state.tokens;
     t->session_seconds = t->logged_seconds = t->step.state.seconds_train;
@@ -51,13 +58,20 @@ static ft_status train_in(ft_trainer *t) {
         outcome = traced;
         ft_error_save(&error);
     }
+    ft_run_track_end(t, outcome);
     ft_status written = ft_run_write_json(t, outcome);
     if (outcome == FT_OK) return written;
     ft_error_restore(&error); // what went wrong first is the news, also when run.json could not be written
     return outcome;
 }
 
-ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
+// What stays of a run for those who are told of its end.
+typedef struct remains {
+    char *directory; // on the heap; NULL: it did not come so far
+    ft_tracker *tracker;
+} remains;
+
+static ft_status train(const ft_config *config, ft_memory_refusal *refusal, remains *left) {
     ft_trainer t;
     double started = ft_now();
     ft_stop_begin();
@@ -73,9 +87,26 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     // After a failure buffers may still be out; they are freed here, and the first error is the news.
     ft_error error;
     ft_error_save(&error);
+    if (t.dir != NULL) left->directory = strdup(t.dir);
+    left->tracker = t.tracker;
     ft_status closed = ft_trainer_close(&t);
     if (status == FT_OK) status = closed;
     else ft_error_restore(&error);
     ft_log_copy_end(log, status == FT_OK);
+    return status;
+}
+
+// A study tells of its trials itself. What can be refused is refused before anything is begun.
+ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
+    ft_notifier *notifier = NULL;
+    remains left = {.directory = NULL};
+    if (ft_run_observer_of() == NULL) {
+        FT_TRY(ft_follow_check(config));
+        FT_TRY(ft_notifier_open(config, &notifier));
+    }
+    const ft_status status = train(config, refusal, &left);
+    ft_tracker_end(left.tracker);
+    ft_notify_run(notifier, left.directory, status);
+    free(left.directory);
     return status;
 }

@@ -29,6 +29,8 @@ typedef struct ft_trainer {
     int64_t device_step;        // optimizer steps done when it came to this device
     ft_memory_counters start_memory; // when training began
     FILE *metrics_file;        // metrics.jsonl, appended
+    struct ft_tensorboard *board; // its figures for TensorBoard; NULL: nobody wants them
+    struct ft_tracker *tracker;   // who tells MLflow of it; NULL: nobody
     ft_log_copy *log;          // train.log; NULL: none
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
@@ -76,6 +78,11 @@ ft_status ft_run_save_model(ft_trainer *t);                          // that, at
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, ft_logits *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
 ft_memory_counters ft_run_peaks(const ft_trainer *t);                // on its device, in all sessions
+
+// tracking.c: other programs that show what a run does. What fails there costs a warning.
+void ft_run_track_open(ft_trainer *t);                               // once metrics.jsonl is open
+void ft_run_track_line(ft_trainer *t, const struct json_t *line);    // of metrics.jsonl
+void ft_run_track_end(ft_trainer *t, ft_status outcome);             // before run.json
 
 // checkpoint.c
 ft_status ft_checkpoint_save(ft_trainer *t);

@@ -8,6 +8,10 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "engine/memory/memory.h"
+#include "engine/track/notice.h"
+#include "engine/track/notify.h"
+#include "engine/track/follow.h"
+#include "engine/track/tracker.h"
 #include "hpo/study/slots.h"
 
 #include <fts.h>
@@ -56,6 +60,7 @@ void ft_disk_was_full(ft_tuning *t, int64_t number, const char *error) {
     if (first || again) full->pause = first ? SETTLE : fmin(2 * full->pause, LONGEST);
     *full = (ft_full_disk){.trial = number, .since = ft_now(), .pause = full->pause, .room = room};
     if (!first && !again) return; // one of those that ran at the same time, and met the same
+    if (t->paused == 0) ft_tuning_tell(t, "study.paused", error[0] != '\0' ? error : "no space on the disk", number);
     t->paused = full->since;
     ft_warn("paused: trial %lld: %s; it is tried again when more is free for %s, or after %.0f s; free some space, or stop with "
             "Ctrl-C", (long long)number, error[0] != '\0' ? error : "no space on the disk", t->place.directory, full->pause);
@@ -87,6 +92,7 @@ bool ft_disk_has_room(ft_tuning *t) {
     if (!known || room >= want) return true; // else writing will tell
     if (t->paused == 0 || now - t->paused > TELL_EVERY) {
         char has[24], needs[24];
+        if (t->paused == 0) ft_tuning_tell(t, "study.paused", "the disk is nearly full", -1);
         t->paused = now;
         ft_warn("paused: %s is free for %s, and a trial may need %s (study.min_free_disk); free some space, or stop "
                 "with Ctrl-C",
@@ -97,13 +103,21 @@ bool ft_disk_has_room(ft_tuning *t) {
 
 // ---- a study that cannot write ------------------------------------------------------------------------------------------
 
+static void start_tracker(const ft_tuning *t, struct ft_tracker **tracker) {
+    if (t->storage_given) ft_tracker_start(t->config, t->place.name, t->place.url, tracker);
+    else ft_tracker_start(t->config, t->directory, NULL, tracker);
+}
+
 static ft_status open_and_run(const ft_config *config, ft_tuning_call *call) {
     ft_error error;
     ft_tuning tuning;
     ft_status status = ft_tuning_open(config, call, &tuning);
     if (status == FT_OK) {
         tuning.paused = call->paused; // until a trial begins, which is in the file then
+        tuning.notifier = call->notifier;
+        if (call->tracker == NULL) start_tracker(&tuning, &call->tracker);
         status = ft_tuning_run(&tuning);
+        ft_tuning_tell_end(&tuning, status);
         call->paused = tuning.paused;
         call->ran = tuning.ran;
         call->failures = tuning.failures;
@@ -132,30 +146,54 @@ static ft_status wait_for_room(const ft_config *config, const ft_tuning_call *ca
                    locked ? "the study database was locked" : "the disk was full");
 }
 
-ft_status ft_tune(const ft_config *config, const ft_tuning_call *asked) {
-    ft_tuning_call call = *asked;
+// The study is closed, so that nothing is known of it but that.
+static void tell_of_pause(const ft_tuning_call *call) {
+    char text[700];
+    ft_error error;
+    if (call->notifier == NULL) return;
+    ft_error_save(&error);
+    snprintf(text, sizeof text, "%.100s is paused: %.500s", call->study != NULL ? call->study : "a study", error.message);
+    ft_notify(call->notifier, ft_notice("study.paused", text));
+    ft_error_restore(&error);
+}
+
+static ft_status tune(const ft_config *config, ft_tuning_call *call) {
     double pause = SOONEST;
     for (const double first = ft_now();;) {
         const double began = ft_now();
-        ft_status status = open_and_run(config, &call);
+        ft_status status = open_and_run(config, call);
         if (status == FT_OK || (!ft_error_disk_full() && !ft_error_locked())) return status;
         const bool locked = ft_error_locked();
         const double now = ft_now();
-        call.started = first;
+        call->started = first;
         pause = now - began > LATEST ? SOONEST : pause;
-        if (time_is_up(config, &call)) { // as for any study, unless nothing has come of it
-            if (call.ran == 0) return status;
+        if (time_is_up(config, call)) { // as for any study, unless nothing has come of it
+            if (call->ran == 0) return status;
             ft_info("the time is up, and %s: %s (%s)", locked ? "the study is locked" : "the disk is full", ft_error_message(),
                     ft_error_where());
             ft_error_clear();
             return FT_OK;
         }
-        if (call.paused == 0 || now - call.paused > TELL_EVERY) {
-            call.paused = now;
+        if (call->paused == 0 || now - call->paused > TELL_EVERY) {
+            if (call->paused == 0) tell_of_pause(call);
+            call->paused = now;
             ft_warn("paused: %s (%s); %s, or stop with Ctrl-C", ft_error_message(), ft_error_where(),
                     locked ? "it goes on when that ends" : "free some space");
         }
-        FT_TRY(wait_for_room(config, &call, pause));
+        FT_TRY(wait_for_room(config, call, pause));
         pause = 2 * pause < LATEST ? 2 * pause : LATEST;
     }
+}
+
+ft_status ft_tune(const ft_config *config, const ft_tuning_call *asked) {
+    ft_tuning_call call = *asked;
+    FT_TRY(ft_follow_check(config));
+    FT_TRY(ft_notifier_open(config, &call.notifier));
+    const ft_status status = tune(config, &call);
+    ft_error error;
+    ft_error_save(&error);
+    ft_tracker_end(call.tracker);
+    ft_notifier_close(call.notifier);
+    ft_error_restore(&error);
+    return status;
 }

@@ -128,6 +128,7 @@ static ft_status after(ft_tuning *t, int64_t number, bool failure_counts) {
     if (t->unsure) return FT_OK; // the next call tidies up, and counts
     FT_TRY(ft_tuning_tidy(t, false));
     FT_TRY(in_a_group(t, write_counts));
+    ft_tuning_track(t, number);
     ft_display_finished(t, number);
     count_failure(t, number, failure_counts);
     return FT_OK;

@@ -59,6 +59,8 @@ typedef struct ft_tuning_call {
     int64_t ran;    // trials that have ended in it
     int failures;   // the latest of these, in a row
     double paused;  // as ft_tuning.paused
+    struct ft_notifier *notifier; // engine/track/notify.h; NULL: nobody is told
+    struct ft_tracker *tracker;   // engine/track/tracker.h; NULL: MLflow is not told
 } ft_tuning_call;
 
 typedef struct ft_slot ft_slot; // slots.h
@@ -112,6 +114,9 @@ typedef struct ft_tuning {
     int64_t looked_count;
     bool memory_claimed;    // a trial of this coordinator has memory, or tries to
     double shown;
+    struct ft_notifier *notifier; // NULL: nobody is told
+    int64_t failed_trials;        // in this call, as told
+    int64_t oom_trials;
     ft_arena arena;
 } ft_tuning;
 
@@ -215,6 +220,11 @@ bool ft_tuning_keeps_few(const ft_tuning *tuning); // no model, or that of the b
 ft_status ft_tuning_sync(const ft_tuning *tuning, int64_t number, const json_t *run, bool *replaces);
 int64_t ft_tuning_best(const ft_tuning *tuning); // in the first objective; -1: none
 ft_status ft_tuning_tidy(ft_tuning *tuning, bool last); // `last`: nothing of this call comes after it
+// track.c: tells other programs how a trial ended. What fails there costs a warning.
+void ft_tuning_track(ft_tuning *tuning, int64_t number);
+// Tells people of the study: its name, how many trials there are, the best one; `why` behind it. trial -1: of none.
+void ft_tuning_tell(ft_tuning *tuning, const char *event, const char *why, int64_t trial);
+void ft_tuning_tell_end(ft_tuning *tuning, ft_status outcome); // with the present error
 // display.c
 void ft_display_start(const ft_tuning *tuning);
 void ft_display_trials(ft_tuning *tuning);                         // those that run

@@ -35,7 +35,7 @@ CONFIGS = SOURCE / "configs"
 # Blocks that need what a test machine lacks: a block more is a decision, made here.
 NOT_RUN = {"gpu": 0, "network": 0, "cluster": 0, "build": 1, "long": 0, "other-tools": 0}
 WORKS_WITH = {"console", "sh", "ini", "json"}
-SECTIONS = "model|data|train|eval|memory|device|output|study"
+SECTIONS = "model|data|train|eval|memory|device|output|track|notify|study"
 
 
 class Block:

@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "engine/track/notify.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/run_dir.h"
 
@@ -120,6 +121,8 @@ static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *
     config.train.seeds = (ft_int_list){0};
     config.output.dir = run->dir;
     config.output.exists = ft_path_exists(run->dir) ? FT_EXISTS_RESUME : FT_EXISTS_NEW;
+    config.notify.command = "";
+    config.notify.url = "none"; // people are told of all together
     ft_info("%s", "");
     ft_info("%s, %d of %d", run->name, (int)(run - r->runs) + 1, r->count);
     ft_run_leaves((int)(r->runs + r->count - run) - 1);
@@ -242,6 +245,8 @@ static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
 
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
     if (!every_fold(config) && config->train.seeds.count == 0) return ft_train(config, refusal);
+    ft_notifier *notifier = NULL;
+    if (ft_run_observer_of() == NULL) FT_TRY(ft_notifier_open(config, &notifier));
     ft_repeat r = {.config = config, .lock = -1, .log = ft_log_copy_begin()};
     ft_stop_begin();
     ft_status status = train_all(&r, refusal);
@@ -251,6 +256,8 @@ ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
     for (int i = 0; i < r.count; i++)
         json_decref(r.runs[i].json);
     if (r.lock >= 0) close(r.lock);
+    if (status != FT_OK) ft_error_restore(&error);
+    ft_notify_run(notifier, r.dir, status);
     ft_arena_free(&r.arena);
     if (status != FT_OK) ft_error_restore(&error);
     ft_log_copy_end(r.log, status == FT_OK);

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# MLflow's real server takes what track.mlflow tells, and gives it back value by value. Its Python is FT_MLFLOW_PYTHON, or python3 if that has
+# it; with FT_TRACKERS_FROM_PYPI=1 a virtual environment is made for it.
+# shellcheck disable=SC2086,SC2015
+# ctest: sanitize=leave timeout=900
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy MLFLOW_TRACKING_URI MLFLOW_EXPERIMENT_NAME
+python=${FT_MLFLOW_PYTHON:-python3}
+if [ "${FT_TRACKERS_FROM_PYPI:-0}" = 1 ] && ! "$python" -c 'import mlflow' 2>/dev/null; then
+    python3 -m venv venv && venv/bin/pip -q install mlflow && python=venv/bin/python
+fi
+"$python" -c 'import mlflow' 2>/dev/null || { echo "skipped: no MLflow (FT_MLFLOW_PYTHON)" && exit 77; }
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$python" -m mlflow server --host 127.0.0.1 --port "$port" --backend-store-uri "sqlite:///$scratch/mlflow.db" --artifacts-destination "$scratch/artifacts" >server.log 2>&1 &
+server=$!
+trap 'pkill -P $server 2>/dev/null; kill $server 2>/dev/null; rm -rf "$scratch"' EXIT
+for _ in $(seq 1200); do (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break; sleep 0.1; done
+uri=http://127.0.0.1:$port
+cat >study.ini <<INI
+[model]
+path = $here/model
+[data]
+train = $here/train.tsv
+validation = $here/validation.tsv
+max_length = 24
+[train]
+max_steps = 60
+logging_steps = 5
+[track]
+mlflow = $uri
+experiment = with us
+[study]
+trials = 3
+sampler = grid
+[space]
+train.learning_rate = choice(1e-3, 2e-3, 100)
+train.weight_decay = 1
+train.lr_scheduler = constant
+INI
+expect 0 "$FTENGINE" train study.ini train.learning_rate=1e-3 output.dir=run
+! grep -q "MLflow" err || fail "something is wrong: $(cat err server.log)"
+expect 0 "$FTENGINE" track run
+expect 0 "$FTENGINE" tune study.ini --study s
+! grep -q "MLflow" err || fail "something is wrong: $(cat err server.log)"
+MLFLOW_TRACKING_URI=$uri "$python" - <<'PYTHON' || fail "MLflow gives something else: $(tail -20 server.log)"
+import json
+import mlflow
+
+client = mlflow.MlflowClient()
+experiment = client.get_experiment_by_name("with us")
+runs = client.search_runs([experiment.experiment_id])
+run, = [r for r in runs if r.info.run_name == "run"]
+told = json.load(open("run/run.json"))
+assert run.info.status == "FINISHED" and run.data.params["train.max_steps"] == "60"
+want = {}
+for line in map(json.loads, open("run/metrics.jsonl")):
+    for key, value in line.items():
+        if key not in ("step", "format_version") and isinstance(value, (int, float)):
+            want.setdefault(key, []).append((line["step"], value))
+for key, points in want.items():
+    have = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, key)]
+    assert sorted(have) == sorted(dict(points).items()), (key, have, points)
+assert run.data.metrics["memory/peak_reserved_bytes"] == told["memory"]["peak_reserved_bytes"]
+assert {f.path for f in client.list_artifacts(run.info.run_id)} >= {"config.ini", "run.json", "train.log"}
+parent, = [r for r in runs if r.data.tags.get("ftengine.study") == "s"]
+children = {r.data.tags["ftengine.trial"]: r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id}
+assert sorted(children) == ["0", "1", "2"] and parent.info.status == "FINISHED"
+assert [children[str(n)].info.status for n in range(3)].count("FAILED") == 1
+assert parent.data.metrics["completed_trials"] == 2 and parent.data.metrics["failed_trials"] == 1 and parent.data.metrics["oom_trials"] == 0
+failed, = [r for r in children.values() if r.info.status == "FAILED"]
+assert failed.data.tags["error_message"]
+PYTHON
