@@ -52,14 +52,16 @@ tags = there["tags"]
 assert tags["mlflow.source.name"] == "ftengine train" and tags["mlflow.source.type"] == "LOCAL" and tags["mlflow.user"]
 assert tags["ftengine.status"] == told["status"] and tags.get("error_message") == told.get("error")
 PYTHON
-same() { store && python3 -S same.py "$@" || fail "$1: MLflow has something else"; }
-none_left() { [ -z "$(pgrep -f "track --live .*$uri")" ] || fail "a process is left: $(pgrep -af "track --live .*$uri")"; }
+# A machine that is busy may have a teller go on for a while behind the run.
+settle() { for _ in $(seq 2400); do pgrep -f "track --live .*$uri" >/dev/null || break; sleep 0.05; done; }
+same() { settle && store && python3 -S same.py "$@" || fail "$1: MLflow has something else"; }
+none_left() { settle; [ -z "$(pgrep -f "track --live .*$uri")" ] || fail "a process is left: $(pgrep -af "track --live .*$uri")"; }
 
 # ---- a run --------------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" train $run output.dir=plain
 expect 0 "$FTENGINE" train $run output.dir=whole track.mlflow=$uri track.experiment="my texts"
 none_left
-! grep -q "MLflow" err || fail "something is wrong: $(cat err)"
+! grep "MLflow" err | grep -v "it is slow" || fail "something is wrong: $(cat err)"
 same whole
 holds store.json 'sorted(d["experiments"]) == ["Default", "my texts"] and [r["experiment_id"] for r in d["runs"].values()] == [d["experiments"]["my texts"]]'
 cmp plain/model/model.safetensors whole/model/model.safetensors || fail "another model"
@@ -85,7 +87,6 @@ for _ in $(seq 6000); do [ -e killed/checkpoints/step-00000020 ] || [ -e killed/
 kill -9 $pid
 wait $pid 2>/dev/null
 [ ! -e killed/run.json ] || fail "it was at its end before it was killed"
-for _ in $(seq 400); do pgrep -f "track --live .*$uri" >/dev/null || break; sleep 0.05; done
 none_left
 store
 holds store.json '[r["status"] for r in d["runs"].values() if r["name"] == "killed"] == ["KILLED"]'
@@ -124,11 +125,11 @@ one_error "MLflow answered 503"
 faults '{"match": "log-batch", "status": 503, "times": 1}' # once, in the midst
 expect 0 "$FTENGINE" track away
 same away
-faults '{"match": "mlflow", "delay": 40, "times": -1}'
+faults '{"match": "mlflow", "delay": 300, "times": -1}'
 started=$SECONDS
 expect 0 "$FTENGINE" train $run output.dir=slow track.mlflow=$uri
 says "it is slow"
-[ $((SECONDS - started)) -lt 35 ] || fail "a server that hangs held the run up"
+[ $((SECONDS - started)) -lt 120 ] || fail "a server that hangs held the run up"
 teller=$(pgrep -f "track --live $scratch/slow ")
 kill "$teller" && sleep 0.2
 kill -0 "$teller" || fail "it ended by a SIGTERM that is meant for the run"
@@ -214,7 +215,7 @@ assert whole["status"] == "FINISHED" and whole["name"] == name and "best_value" 
 assert [last[k] for k in ("completed_trials", "pruned_trials", "failed_trials", "oom_trials")] == [*counts.values(), 0], last
 assert any(k.endswith(f"/{parent}/artifacts/best.ini") for k in store["artifacts"])
 PYTHON
-study() { store && python3 -S study.py "$@" || fail "$1: MLflow has something else"; }
+study() { settle && store && python3 -S study.py "$@" || fail "$1: MLflow has something else"; }
 expect 0 "$FTENGINE" tune study.ini --study s
 none_left
 study s 4
@@ -226,7 +227,6 @@ pid=$!
 for _ in $(seq 4000); do [ -s studies/k/trials/00001/metrics.jsonl ] && break; sleep 0.005; done
 kill -9 $pid
 wait $pid 2>/dev/null
-for _ in $(seq 600); do pgrep -f "track --live .*$uri" >/dev/null || break; sleep 0.05; done
 none_left
 faults '{"match": "mlflow", "status": 503, "times": -1}'
 expect 0 "$FTENGINE" tune study.ini --study k train.max_steps=80
