@@ -15,7 +15,7 @@ cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassem
 LEAVE ?= full_size
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
 
-.PHONY: build quickstart test check test-full-size install dist reference sanitize tsan fuzz clean help
+.PHONY: build quickstart test check test-full-size install dist wheel reference sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
@@ -61,6 +61,12 @@ dist: ## a tarball that runs wherever it is unpacked, in build-dist
 	@$(call configure,release-cuda,build-dist,-D BUILD_TESTING=OFF)
 	@cmake --build build-dist --parallel $(JOBS) --target dist_files
 	@cd build-dist && cpack && ls -l $$PWD/*.tar.gz
+
+wheel: ## what pip installs, in build-wheel: the program, libftengine and the Python module in one file
+	@tools/install.sh build wheel
+	@$(call configure,release,build-wheel,-D BUILD_TESTING=OFF -D FT_CUDA=OFF)
+	@cmake --build build-wheel --parallel $(JOBS) --target ftengine_dist ftengine_shared
+	@zig=$$(tools/zig.sh build-wheel/zig) || zig=; python3 tools/wheel.py build-wheel build-wheel/wheel $${zig:+--zig "$$zig"}
 
 sanitize: ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/install.sh test

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 static const ft_command commands[] = {
-    {"train", ft_command_train, "train CONFIG.ini...|RUN [section.key=value ...]", "fine-tune a model; writes a run directory",
+    {"train", ft_command_train, "train CONFIG.ini...|RUN [--json] [section.key=value ...]", "fine-tune a model; writes a run directory",
+     "  --json          one JSON document at the end: run.json of the run directory, with the directory as `run`\n\n"
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
      "Ctrl-C saves and stops, and so do SIGTERM and a terminal that is closed; `ftengine train RUN` goes on with the same bits,\n"
@@ -94,7 +95,7 @@ static const ft_command commands[] = {
      "runs that are still going or have failed as far as they came.\n\n"
      "  ftengine report runs/quickstart-001\n"},
     {"tune", ft_command_tune,
-     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--parallel K|auto] [--storage URL] [section.key=value ...]",
+     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--parallel K|auto] [--storage URL] [--json] [section.key=value ...]",
      "search hyper-parameters; writes a study",
      "Without CONFIG.ini: the study's own, else configs/tune.ini. [space] says what is searched, [study] how.\n"
      "  --study NAME    the study in studies/NAME; by default the configuration's name\n"
@@ -104,7 +105,8 @@ static const ft_command commands[] = {
      "  --timeout T     stops after 30s, 10m, 2h; the running trials are saved\n"
      "  --parallel K    K trials at the same time, which share the cores; auto: one a core, at most 8\n"
      "  --max-failures N   gives up after N failed trials in a row\n"
-     "  --storage URL   sqlite:///FILE; Optuna's format, also a study that Optuna made\n\n"
+     "  --storage URL   sqlite:///FILE; Optuna's format, also a study that Optuna made\n"
+     "  --json          the result as `ftengine study show --json` has it\n\n"
      "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials. A trial whose worker was\n"
      "killed, crashed or hung goes on from its checkpoint in another one. Trials share a device by their exact planned memory:\n"
      "each begins when there is room for it. The same command a second time, beside the first, helps with the study: what one\n"
@@ -195,9 +197,10 @@ static const ft_command commands[] = {
      "  ftengine pull bert-base-uncased@main\n\n"
      "HF_HOME (or HF_HUB_CACHE) says where the cache is, HF_ENDPOINT which hub is asked, HF_TOKEN as whom;\n"
      "SSL_CERT_FILE (or REQUESTS_CA_BUNDLE) whose certificates are accepted, behind a proxy that has its own.\n"},
-    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...] [--markdown|--man]", "the effective configuration",
+    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...] [--markdown|--man|--json]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default; --markdown and --man print the same as\n"
-     "a page of the reference and as the manual page ftengine-config(5).\n"},
+     "a page of the reference and as the manual page ftengine-config(5). --json is for programs: without an argument types, bounds,\n"
+     "choices, defaults and names known elsewhere, else the value of every option as text.\n"},
     {"completion", NULL, "completion bash|zsh|fish", "completions for a shell",
      "Prints a script that completes commands, flags, options and their values:\n\n"
      "  source <(ftengine completion bash)\n"
@@ -216,7 +219,7 @@ static const ft_command *find(const char *name) {
 static void print_help(void) {
     printf("ftengine %s: fine-tunes BERT-style transformers\n\n", FT_VERSION);
     for (int i = 0; i < COMMANDS; i++) printf("  ftengine %-10s %s\n", commands[i].name, commands[i].what);
-    printf("\n  ftengine help COMMAND    usage of one command; --markdown, --man: of all\n"
+    printf("\n  ftengine help COMMAND    usage of one command; --markdown, --man, --json: of all\n"
            "  ftengine --version       version and build\n\n"
            "Everywhere: --quiet, --verbose. Results on standard output, messages on standard error.\n"
            "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 out of memory, 4 no device in time,\n"
@@ -225,10 +228,11 @@ static void print_help(void) {
 
 static void print_command_help(const ft_command *c) { printf("ftengine %s\n\n%s.\n\n%s", c->usage, c->what, c->help); }
 
-// The pages that are made of the table: --markdown, --man; false: it is none of these.
-static bool print_page(const char *form) {
+// The pages that are made of the table: --markdown, --man, --json; false: it is none of these.
+static bool print_page(const char *form, ft_status *status) {
     if (strcmp(form, "--markdown") == 0) return ft_pages_markdown(COMMANDS, commands, stdout), true;
     if (strcmp(form, "--man") == 0) return ft_pages_man(COMMANDS, commands, stdout), true;
+    if (strcmp(form, "--json") == 0) return *status = ft_pages_json(COMMANDS, commands), true;
     return false;
 }
 
@@ -276,7 +280,8 @@ static ft_status dispatch(int argc, char **argv) {
     if (strcmp(name, "--version") == 0) return print_version(), FT_OK;
     bool help = strcmp(name, "help") == 0;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
-    if (help && print_page(argv[2])) return FT_OK;
+    ft_status page = FT_OK;
+    if (help && print_page(argv[2], &page)) return page;
     if (help) name = argv[2];
     if (strcmp(name, "worker") == 0) return ft_command_worker(ft_study_sections, argc - 2, argv + 2); // which `ftengine tune` starts
     const ft_command *c = find(name);

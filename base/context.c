@@ -23,3 +23,8 @@ ft_context *ft_context_enter(ft_context *context) {
 }
 
 ft_context *ft_context_now(void) { return entered != NULL ? entered : &program; }
+
+FILE *ft_results(void) {
+    FILE *results = ft_context_now()->results;
+    return results != NULL ? results : stdout;
+}

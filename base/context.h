@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 // What is said at all (log.h). SILENT: not even warnings, for work whose messages were or will be given by another run of it.
 typedef enum ft_log_level { FT_LOG_SILENT = -1, FT_LOG_QUIET = 0, FT_LOG_NORMAL = 1, FT_LOG_VERBOSE = 2 } ft_log_level;
@@ -28,7 +29,7 @@ typedef struct ft_log_sink {
 } ft_log_sink;
 
 // What those above keep by context; what it is, only they know.
-typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PACK, FT_CONTEXT_PLACES } ft_context_place;
+typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_WATCH, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PACK, FT_CONTEXT_PLACES } ft_context_place;
 
 // What a stage takes of the heap (heap.h).
 typedef struct ft_heap_watch {
@@ -47,6 +48,8 @@ struct ft_context {
     void (*begins)(ft_context *context); // as stop.h says; NULL: nobody sends signals
     atomic_bool without_disk;  // base/files.h: ft_atomic_wait_for_disk
     ft_heap_watch heap;
+    FILE *results;             // where documents for programs go (ft_results); NULL: standard output
+    const char *program;       // what is started as a worker of a study; NULL: the program that runs
     pthread_mutex_t lock;      // of what lies in `kept`
     struct {
         void *value;
@@ -62,5 +65,7 @@ void ft_context_free(ft_context *context);
 // The calling thread works in it from now on; NULL: in the program's. Returns what to enter afterwards.
 ft_context *ft_context_enter(ft_context *context);
 ft_context *ft_context_now(void); // never NULL
+// Where a command of the present context writes its document (--json). Who calls commands from another program has them in memory.
+FILE *ft_results(void);
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh [build|test|quickstart|fuzz|pages]... - installs the Debian or Ubuntu packages that are missing for these goals.
+# install.sh [build|test|quickstart|fuzz|pages|wheel]... - installs the Debian or Ubuntu packages that are missing for these goals.
 #
 # What is there is found out by use (does pkg-config know jansson?), not from the package database, so libraries that
 # were installed in another way count too. With nothing missing it ends at once and touches neither root nor network.
@@ -26,9 +26,9 @@ has_fuzzer() {
 
 for goal in "${@:-build}"; do
     case $goal in
-    build | test | quickstart | fuzz | pages) ;;
+    build | test | quickstart | fuzz | pages | wheel) ;;
     *)
-        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages)" >&2
+        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages, wheel)" >&2
         exit 2
         ;;
     esac
@@ -52,6 +52,10 @@ for goal in "${@:-build}"; do
         need libcmocka-dev has_library cmocka
         need python3 has python3
         need python3-pip eval '"${0%/*}/cuda_headers.sh" --check || python3 -m pip --version' # which fetches them
+        ;;
+    wheel)
+        need binutils has strip
+        need python3 has python3
         ;;
     quickstart)
         need python3 has python3

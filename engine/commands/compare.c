@@ -358,7 +358,7 @@ static ft_status print_json(const comparison *c) {
         ft_json_append(options, json_string(c->options.list[k]), &failed);
     json_t *root =
         json_pack("{s:i, s:i, s:o, s:o}", "format_version", 1, "equal_options", c->equal, "options", options, "runs", runs);
-    if (root != NULL && !failed) ft_json_write(stdout, root);
+    if (root != NULL && !failed) ft_json_write(ft_results(), root);
     json_decref(root);
     return root == NULL || failed ? ft_fail_memory(0, "the comparison") : FT_OK;
 }

@@ -1,5 +1,6 @@
 // devices.c - ftengine devices: every device of this machine, or exactly what is missing. A missing device is an
 // answer, not an error: the command itself only fails when it cannot say.
+#include "base/context.h"
 #include "base/json/json.h"
 #include "engine/commands/commands.h"
 #include "engine/memory/memory.h"
@@ -341,7 +342,7 @@ static ft_status show(output *out) {
         ft_json_put(root, "limits", limits_json(&cpu.limits, &out->failed), &out->failed);
         ft_json_put(root, "cuda", driver_json(gpus, &missing, out->cuda_trains > 0, &out->failed), &out->failed);
         ft_json_put(root, "verdict", json_string(verdict), &out->failed);
-        if (!out->failed) ft_json_write(stdout, root);
+        if (!out->failed) ft_json_write(ft_results(), root);
         json_decref(root);
     } else {
         if (missing.code != FT_OK) printf("cuda    "), print_missing(&missing);

@@ -1,5 +1,6 @@
 // devices_pick.c - `ftengine devices --pick`: the name of the device that a run with device.name = auto would take, for
 // scripts.
+#include "base/context.h"
 #include "base/json/json.h"
 #include "engine/commands/commands.h"
 #include "engine/config/options.h"
@@ -23,7 +24,7 @@ static ft_status print(const ft_offer *o, int chosen, bool as_json) {
     json_t *root = json_pack("{s:i, s:s, s:I}", "format_version", 1, "device", o->candidates[chosen].name, "free_bytes",
                              (json_int_t)o->free[chosen]);
     if (root == NULL) return ft_fail_memory(0, "the device as JSON");
-    ft_json_write(stdout, root);
+    ft_json_write(ft_results(), root);
     json_decref(root);
     return FT_OK;
 }

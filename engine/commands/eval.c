@@ -1,5 +1,6 @@
 #include "engine/commands/commands.h"
 
+#include "base/context.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "engine/data/question_set.h"
@@ -65,7 +66,7 @@ static ft_status print_json(const ft_classifier *c, const eval_request *r, const
                              ft_json_text(r->data), "examples", (json_int_t)m->examples, "metrics", metrics);
     if (r->intervals) ft_json_put(root, "intervals", intervals_json(j, &failed), &failed);
     if (m->support != NULL) put_classes(root, c, m, &failed);
-    if (root != NULL && !failed) ft_json_write(stdout, root);
+    if (root != NULL && !failed) ft_json_write(ft_results(), root);
     json_decref(root);
     return root == NULL || failed ? ft_fail_memory(0, "the metrics") : FT_OK;
 }

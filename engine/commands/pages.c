@@ -1,5 +1,8 @@
 #include "engine/commands/pages.h"
 
+#include "base/context.h"
+#include "base/json/json.h"
+
 #include <string.h>
 
 static const struct {
@@ -79,4 +82,65 @@ void ft_pages_man(int count, const ft_command *commands, FILE *out) {
     man_item("studies/NAME", "studies: study.db, best.ini, a run directory for every trial", out);
     man_item("configs/tune.ini", "what tune searches where it is given no configuration", out);
     fputs(".SH SEE ALSO\n.BR ftengine\\-config (5)\n", out);
+}
+
+// ---- for programs ---------------------------------------------------------------------------------------------------
+
+static bool among(const json_t *flags, const char *name, size_t length) {
+    size_t i;
+    json_t *flag;
+    json_array_foreach(flags, i, flag) {
+        const char *other = json_string_value(json_object_get(flag, "name"));
+        if (other != NULL && strlen(other) == length && strncmp(other, name, length) == 0) return true;
+    }
+    return false;
+}
+
+// "--data FILE|-", "--json", "--trials N": in the usage, and lines of the help that begin with one (`study` has some of these alone).
+static void add_flags(json_t *flags, const char *text, bool lines, bool *failed) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-", ends[] = " ]\n";
+    for (const char *at = text; (at = strstr(at, "--")) != NULL;) {
+        const size_t length = 2 + strspn(at + 2, letters);
+        const bool begins = at == text || (lines ? at[-1] == ' ' && at > text + 1 && at[-2] == ' ' : strchr(" [|", at[-1]) != NULL);
+        const char *value = at + length + (at[length] == ' ');
+        const size_t value_length = at[length] == ' ' ? strcspn(value, ends) : 0;
+        const bool has_value = value_length > 0 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ", value[0]) != NULL;
+        if (begins && length > 2 && !among(flags, at, length)) {
+            json_t *flag = json_object();
+            ft_json_put(flag, "name", json_stringn(at, length), failed);
+            ft_json_put(flag, "takes", has_value ? json_stringn(value, value_length) : json_null(), failed);
+            ft_json_append(flags, flag, failed);
+        }
+        at += length;
+    }
+}
+
+static json_t *command_json(const ft_command *c, bool *failed) {
+    json_t *object = json_object(), *flags = json_array();
+    add_flags(flags, c->usage, false, failed);
+    add_flags(flags, c->help, true, failed);
+    ft_json_put(object, "name", json_string(c->name), failed);
+    ft_json_put(object, "what", json_string(c->what), failed);
+    ft_json_put(object, "usage", json_string(c->usage), failed);
+    ft_json_put(object, "flags", flags, failed);
+    ft_json_put(object, "help", json_string(c->help), failed);
+    return object;
+}
+
+ft_status ft_pages_json(int count, const ft_command *commands) {
+    bool failed = false;
+    json_t *root = json_object(), *list = json_array(), *codes = json_array(), *names = json_array();
+    for (int i = 0; i < count; i++) ft_json_append(list, command_json(&commands[i], &failed), &failed);
+    for (int i = 0; i < COUNT(exit_codes); i++)
+        ft_json_append(codes, json_pack("{s:s, s:s}", "code", exit_codes[i].code, "meaning", exit_codes[i].meaning), &failed);
+    for (int i = 0; i < COUNT(variables); i++)
+        ft_json_append(names, json_pack("{s:s, s:s}", "name", variables[i].name, "meaning", variables[i].meaning), &failed);
+    ft_json_put(root, "format_version", json_integer(1), &failed);
+    ft_json_put(root, "version", json_string(FT_VERSION), &failed);
+    ft_json_put(root, "commands", list, &failed);
+    ft_json_put(root, "exit_codes", codes, &failed);
+    ft_json_put(root, "environment", names, &failed);
+    if (!failed) ft_json_write(ft_results(), root);
+    json_decref(root);
+    return failed ? ft_fail_memory(0, "the commands as JSON") : FT_OK;
 }

@@ -8,6 +8,8 @@
 void ft_pages_markdown(int count, const ft_command *commands, FILE *out);
 // ftengine(1).
 void ft_pages_man(int count, const ft_command *commands, FILE *out);
+// `ftengine help --json`: commands with their flags, exit codes, variables of the environment, as one document.
+ft_status ft_pages_json(int count, const ft_command *commands);
 // `ftengine completion bash|zsh|fish`. FT_INVALID for another shell.
 ft_status ft_pages_completion(const char *shell, int count, const ft_command *commands, const ft_section *const *sections, FILE *out);
 

@@ -13,9 +13,6 @@
 #include <errno.h>
 #include <string.h>
 
-// Rows that are answered at once, and bytes that what is said about them takes.
-enum { MOST_ROWS = 1 << 15, ANSWERS = 8 << 20 };
-
 typedef struct request {
     const char *data, *output, *nbest;
     ft_format read;
@@ -85,27 +82,6 @@ static ft_status write_piece(job *j, const ft_table *table) {
     return ft_fail_errno(FT_FAILED, errno, j->r->output != NULL ? j->r->output : "standard output", "cannot write the predictions");
 }
 
-static int64_t rows_of_piece(int classes) {
-    const int64_t rows = ANSWERS / ((int64_t)classes * (int64_t)(2 * sizeof(double) + sizeof(float)));
-    return rows < 1 ? 1 : rows < MOST_ROWS ? rows : MOST_ROWS;
-}
-
-// What a piece takes at most: its text, read, handed over and cut into rows; its tokens, a byte each and growing; what is said about it.
-static size_t piece_bytes(const ft_classifier *c, int64_t rows, int64_t size) {
-    enum { ROW = 48, TOKEN = 6, SPECIALS = 3 };
-    const int classes = c->labels.count;
-    const size_t text = size > 0 && size < FT_LARGEST_PIECE ? (size_t)size : FT_LARGEST_PIECE, lines = (size_t)rows < text / 2 + 1 ? (size_t)rows : text / 2 + 1;
-    return 3 * text + lines * ROW + (text + SPECIALS * lines) * TOKEN + ft_predictions_host_bytes((int64_t)lines, classes) +
-           (size_t)c->limits.max_sequences * (size_t)classes * sizeof(float);
-}
-
-// The weights, under the bound of all pieces.
-static ft_status prepare(const job *j, ft_classifier *c) {
-    const ft_blocks *b = &j->blocks;
-    const ft_classifier_work work = {.computes = true, .input = (size_t)b->size, .host = piece_bytes(c, b->rows, b->size), .files = ANSWERS};
-    return ft_classifier_load(c, &work);
-}
-
 // A row of any length is read before anything is known of it.
 static ft_status next_piece(job *j, const ft_classifier *c, const ft_table_request *columns, ft_table *table, bool *found) {
     ft_classifier_watch(c);
@@ -123,8 +99,8 @@ static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
     FT_TRY(ft_predictions_begin(c, &j->predictions));
     j->folder = columns.pictures && ft_path_is_directory(j->r->data);
     if (!j->folder) FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
-    j->blocks.rows = rows_of_piece(c->labels.count);
-    FT_TRY(prepare(j, c));
+    j->blocks.rows = ft_predictions_piece(c->labels.count);
+    FT_TRY(ft_predictions_load(c, j->blocks.rows, (size_t)j->blocks.size));
     for (;;) {
         const double begins = ft_now();
         ft_table table;

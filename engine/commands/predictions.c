@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/spill.h"
+#include "engine/data/tables/blocks.h"
 #include "engine/data/tables/name_set.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/job/run_plan.h"
@@ -233,6 +234,31 @@ size_t ft_predictions_host_bytes(int64_t rows, int classes) {
     return (size_t)rows * (size_t)classes * (2 * sizeof(double) + sizeof(float));
 }
 
+// ---- a piece after the other
+
+enum { MOST_ROWS = 1 << 15, ANSWERS = 8 << 20 }; // rows, and bytes that what is said about them takes
+
+int64_t ft_predictions_piece(int classes) {
+    const int64_t rows = ANSWERS / ((int64_t)classes * (int64_t)(2 * sizeof(double) + sizeof(float)));
+    return rows < 1 ? 1 : rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
+// What a piece takes at most: its text, read, handed over and cut into rows; its tokens, a byte each and growing; what is said about it.
+static size_t piece_bytes(const ft_classifier *c, int64_t rows, size_t size) {
+    enum { ROW = 48, TOKEN = 6, SPECIALS = 3 };
+    const int classes = c->labels.count;
+    const size_t text = size > 0 && size < FT_LARGEST_PIECE ? size : FT_LARGEST_PIECE, lines = (size_t)rows < text / 2 + 1 ? (size_t)rows : text / 2 + 1;
+    return 3 * text + lines * ROW + (text + SPECIALS * lines) * TOKEN + ft_predictions_host_bytes((int64_t)lines, classes) +
+           (size_t)c->limits.max_sequences * (size_t)classes * sizeof(float);
+}
+
+ft_status ft_predictions_load(ft_classifier *c, int64_t rows, size_t size) {
+    const ft_classifier_work work = {.computes = true, .input = size, .host = piece_bytes(c, rows, size), .files = ANSWERS};
+    return ft_classifier_load(c, &work);
+}
+
+// ---- all at once
+
 // The weights, of a model that has all texts before it. Large arrays are in files (base/spill.h).
 static ft_status prepare(const ft_predictions *p, ft_classifier *c, const ft_dataset *set, bool only_judge) {
     const int64_t rows = ft_dataset_rows(set);
@@ -329,6 +355,14 @@ static ft_answer answer_of(const ft_predictions *p, int64_t i) {
                        .threshold = p->threshold,
                        .probability = p->probability + i * p->classes,
                        .value = p->logits + i * p->classes};
+}
+
+void ft_predictions_decide(const ft_predictions *p, int64_t i, signed char *decided) {
+    const double *probability = p->probability + i * p->classes;
+    memset(decided, 0, (size_t)p->classes);
+    if (!ft_task_has_classes(p->task)) return;
+    if (!p->task->scoring.independent) decided[ft_decide_class(probability, p->classes, p->threshold)] = 1;
+    for (int k = 0; p->task->scoring.independent && k < p->classes; k++) decided[k] = ft_decide_label(probability, k, p->threshold);
 }
 
 // What is said of the words of a text, in `write`.

@@ -45,10 +45,16 @@ ft_status ft_predictions_table(ft_predictions *predictions, int64_t rows);
 size_t ft_predictions_host_bytes(int64_t rows, int classes);
 // Whether a model that will say something about the table fits, so that of several none begins where a later one would be refused.
 ft_status ft_predictions_foresee(ft_predictions *predictions, ft_classifier *model, const char *path, const ft_table *table, const char *data);
+// Of texts that come a piece after the other: how many rows a piece has at most; and the weights, under the bound of all pieces of so many
+// rows and FT_LARGEST_PIECE bytes. size: bytes of all texts; 0: nobody knows.
+int64_t ft_predictions_piece(int classes);
+ft_status ft_predictions_load(ft_classifier *model, int64_t rows, size_t size);
 // What a model says about the table; its weights are read first, where they are not there. path: the model's. progress: see
 // ft_predict_dataset.
 ft_status ft_predictions_add(ft_predictions *predictions, ft_classifier *model, const char *path, const ft_table *table,
                              const char *data, ft_predict_progress progress, void *context);
+// decided [classes]: 1 where a text of one model's table is said to be of that class, else 0.
+void ft_predictions_decide(const ft_predictions *predictions, int64_t row, signed char *decided);
 ft_status ft_predictions_write_header(const ft_predictions *predictions, const ft_table *table, const ft_prediction_form *form,
                                       FILE *out);
 // The rows, of means over the models.

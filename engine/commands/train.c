@@ -1,9 +1,14 @@
 #include "engine/commands/commands.h"
 
+#include "base/context.h"
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/plan/advice.h"
 #include "engine/train/repeat/repeat.h"
 #include "engine/train/run_dir.h"
+#include "engine/train/watch.h"
 
+#include <errno.h>
 #include <string.h>
 
 // A run directory among the configurations stands for its own, and goes on there unless the command line says otherwise.
@@ -31,11 +36,62 @@ static void find_resumed(const ft_words *words, ft_config *config) {
     if (dir != NULL) config->output.dir = dir;
 }
 
+// The run directory, for --json: the first one that is told of. Who watches the context is told all the same.
+typedef struct listener {
+    ft_run_watch watch;
+    const ft_run_watch *other;
+    ft_arena *arena;
+    const char *dir; // NULL: there is none
+} listener;
+
+static void listen(void *owner, const ft_run_news *news) {
+    listener *l = owner;
+    if (l->dir == NULL) l->dir = ft_arena_strdup(l->arena, news->dir);
+    if (l->other != NULL) l->other->told(l->other->owner, news);
+}
+
+// run.json, which a run has that ended badly, too.
+static ft_status print_run(const char *dir, ft_arena *arena) {
+    json_t *run, *document = json_object();
+    bool failed = false;
+    const char *path = ft_path_join(arena, dir, "run.json");
+    if (path != NULL && !ft_path_exists(path)) return json_decref(document), FT_OK; // refused before it began
+    ft_status status = path != NULL ? ft_json_load(path, &run) : FT_NO_MEMORY;
+    if (status == FT_OK) {
+        ft_json_put(document, "run", ft_json_text(dir), &failed);
+        failed = failed || json_object_update(document, run) != 0;
+        json_decref(run);
+        if (failed) status = ft_fail_memory(0, "the run as JSON");
+        else ft_json_write(ft_results(), document);
+    }
+    json_decref(document);
+    if (status == FT_OK && fflush(ft_results()) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    return status;
+}
+
+static ft_status train(ft_config *config, bool json, ft_arena *arena) {
+    ft_memory_refusal refusal = {.bytes = 0};
+    listener l = {.watch = {.owner = &l, .told = listen}, .arena = arena};
+    l.other = ft_run_set_watch(&l.watch);
+    ft_status status = ft_train_all(config, &refusal);
+    ft_run_set_watch(l.other);
+    if (status == FT_NO_MEMORY && refusal.bytes > 0 && !refusal.planned) ft_advise(config, &refusal);
+    if (!json || l.dir == NULL) return status;
+    ft_error error;
+    ft_error_save(&error);
+    const ft_status printed = print_run(l.dir, arena);
+    if (status == FT_OK) return printed;
+    ft_error_restore(&error);
+    return status;
+}
+
 ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_config config = {0};
-    ft_status status = ft_parse_words("train", argc, argv, 0, NULL, &arena, &words);
+    bool json = false;
+    const ft_flag flags[] = {{"--json", NULL, &json}};
+    ft_status status = ft_parse_words("train", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && words.plain_count == 0 && words.override_count == 0) {
         status = ft_fail(FT_INVALID, "train", "no configuration given");
         ft_hint("ftengine train CONFIG.ini|RUN [section.key=value ...]; ftengine help train");
@@ -43,9 +99,7 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
     if (status == FT_OK) status = take_runs(&words, &arena);
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK) find_resumed(&words, &config);
-    ft_memory_refusal refusal = {.bytes = 0};
-    if (status == FT_OK) status = ft_train_all(&config, &refusal);
-    if (status == FT_NO_MEMORY && refusal.bytes > 0 && !refusal.planned) ft_advise(&config, &refusal);
+    if (status == FT_OK) status = train(&config, json, &arena);
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

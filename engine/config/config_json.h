@@ -8,5 +8,8 @@
 
 // Every option of a run. *failed becomes true when there is no memory.
 json_t *ft_config_json(const ft_config *config, bool *failed);
+// What there is: {"format_version", "sections": [{"name", "help", "of_options"}], "options": [{"name", "section", "type", "default", "auto",
+// bounds ("least", "most", "above", "below"), "choices", "unit", "takes", "elsewhere", "may_change", "help"}]}. others: as for ft_config_load_with.
+json_t *ft_config_reference_json(const ft_section *const *others, bool *failed);
 
 #endif

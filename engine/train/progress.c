@@ -1,6 +1,7 @@
 // progress.c - what people see of a run: a line that redraws itself on a terminal, plain lines otherwise, a closing table.
 #include "engine/train/room/observer.h"
 #include "engine/train/trainer.h"
+#include "engine/train/watch.h"
 
 #include "base/log.h"
 #include "engine/memory/ledger_notes.h"
@@ -30,6 +31,24 @@ static double remaining_seconds(const ft_trainer *t) {
     int64_t done = t->step.state.step - t->session_step;
     double each = done > 0 ? (ft_now() - t->started - t->features_seconds) / (double)done : 0;
     return each * (double)(t->room.plan.total_steps - t->step.state.step);
+}
+
+// To who watches.
+static void tell(const ft_trainer *t, ft_run_event event, double loss, const double *metrics, bool best) {
+    const ft_run_news news = {.event = event,
+                              .dir = t->dir,
+                              .step = t->step.state.step,
+                              .steps = t->room.plan.total_steps,
+                              .epoch = (double)t->step.state.step / (double)t->room.plan.steps_per_epoch,
+                              .loss = loss,
+                              .learning_rate = t->step.state.learning_rate,
+                              .gradient_norm = t->step.state.gradient_norm,
+                              .tokens_per_second = rate_of(t),
+                              .seconds_left = remaining_seconds(t),
+                              .bytes = ft_memory_read(t->room.memory).peak_allocated,
+                              .metrics = metrics,
+                              .best = best};
+    ft_run_tell(&news);
 }
 
 void ft_progress_start(const ft_trainer *t) {
@@ -66,6 +85,7 @@ void ft_progress_note(ft_trainer *t, const char *doing) {
 
 void ft_progress_step(ft_trainer *t) {
     double now = ft_now();
+    tell(t, FT_RUN_STEPPED, t->step.state.last_loss, NULL, false);
     if (now - t->progress_noted >= 0.5) ft_progress_note(t, "trains");
     if (now - t->progress_shown < 0.1) return;
     t->progress_shown = now;
@@ -83,6 +103,7 @@ void ft_progress_log(const ft_trainer *t, double loss) {
             t->step.state.gradient_norm, rate_of(t),
             ft_bytes_text(ft_memory_read(t->room.memory).peak_allocated, memory),
             duration_text(remaining_seconds(t), eta));
+    tell(t, FT_RUN_LOGGED, loss, NULL, false);
 }
 
 // The figures that people look at first: up to four that every task of the kind has, the loss in front, and what decides if it is none of them.
@@ -119,6 +140,7 @@ void ft_progress_eval(const ft_trainer *t, const ft_metrics *m, bool best) {
     for (int i = 0; i < count && used < (int)sizeof line; i++)
         used += snprintf(line + used, sizeof line - (size_t)used, "  %s %.4f", title_of(shown[i]), ft_metric_value(m, shown[i]));
     ft_info("evaluation at step %lld%s%s", (long long)t->step.state.step, line, best ? "  best so far" : "");
+    tell(t, FT_RUN_EVALUATED, t->step.state.last_loss, m->value, best);
 }
 
 // values NULL: the titles.

@@ -3,6 +3,7 @@
 #include "engine/train/room/stages.h"
 #include "engine/train/train.h"
 #include "engine/train/trainer.h"
+#include "engine/train/watch.h"
 
 #include "base/files.h"
 #include "base/log.h"
@@ -41,6 +42,7 @@ static ft_status write_timeline(ft_trainer *t) {
 
 static ft_status train_in(ft_trainer *t) {
     FT_TRY(ft_run_dir_open(t));
+    ft_run_tell(&(ft_run_news){.event = FT_RUN_OPENED, .dir = t->dir});
     if (t->room.config->output.exists == FT_EXISTS_RESUME) {
         bool found; // a refused resume leaves the old run as it is
         FT_TRY(ft_checkpoint_resume(t, &found));

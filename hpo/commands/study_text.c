@@ -1,12 +1,13 @@
 // study_text.c - what several subcommands print.
 #include "hpo/commands/study.h"
 
+#include "base/context.h"
 #include "base/json/json.h"
 
 #include <errno.h>
 
 ft_status ft_study_print_json(json_t *document, bool failed) {
-    if (document != NULL && !failed) ft_json_write(stdout, document);
+    if (document != NULL && !failed) ft_json_write(ft_results(), document);
     json_decref(document);
     if (document == NULL || failed) return ft_fail_memory(0, "a document");
     return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");

@@ -74,6 +74,24 @@ ft_status ft_tune_config(const char *study, const char *storage, ft_words *words
     return load_config(words, arena, config);
 }
 
+// The study as `ftengine study show --json` has it.
+static ft_status print_study(const ft_config *config, const ft_tuning_call *tuned) {
+    const ft_study_options *o = ft_study_options_of(config);
+    study_call call = {.subcommand = "show", .json = true};
+    const char *name = tuned->study != NULL ? tuned->study : o->name[0] != '\0' ? o->name : config->name; // as ft_tuning_open
+    const char *storage = tuned->storage != NULL ? tuned->storage : o->storage[0] != '\0' ? o->storage : NULL;
+    ft_status status = ft_study_open(name, storage, FT_STORAGE_READ, &call.arena, &call.place, &call.file, &call.opened);
+    if (status == FT_OK) status = ft_study_show(&call);
+    ft_error error;
+    ft_error_save(&error);
+    ft_stored_close(call.opened);
+    const ft_status closed = ft_storage_close(call.file);
+    ft_arena_free(&call.arena);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
 static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config) {
     ft_tuning_call call = {0};
     const char *trials = NULL, *timeout = NULL, *add = NULL, *parallel = NULL, *failures = NULL;
@@ -83,7 +101,8 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config)
                              {"--add", &add, NULL},
                              {"--timeout", &timeout, NULL},
                              {"--parallel", &parallel, NULL},
-                             {"--max-failures", &failures, NULL}};
+                             {"--max-failures", &failures, NULL},
+                             {"--json", NULL, &call.untold}};
     ft_words words;
     FT_TRY(ft_parse_words("tune", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &words));
     if (add != NULL) FT_TRY(whole_number("--add", add, &call.add));
@@ -96,7 +115,8 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config)
     FT_TRY(add_override(&words, arena, "study.max_failures", failures));
     FT_TRY(ft_tune_config(call.study, call.storage, &words, arena, config));
     call.need = ft_tune_need(config);
-    return ft_tune(config, &call);
+    FT_TRY(ft_tune(config, &call));
+    return call.untold ? print_study(config, &call) : FT_OK;
 }
 
 ft_status ft_command_tune(const ft_section *const *sections, int argc, char **argv) {

@@ -249,6 +249,7 @@ ft_status ft_display_end(const ft_tuning *t) {
             time_text(ft_now() - t->started, took));
     FT_TRY(ft_tuning_report_memory(t));
     if (best < 0 && c.completed > 0) ft_info("no completed trial is within study.constraints");
+    if (t->untold) return FT_OK;
     if (best >= 0) {
         print_trial(t, best);
         if (t->objectives.count > 1)

@@ -209,6 +209,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_tuning_write_config(t));
     t->goal = t->options->trials;
     t->add = call->add;
+    t->untold = call->untold;
     ft_tuning_unlock_directory(t);
     return FT_OK;
 }

@@ -54,6 +54,7 @@ typedef struct ft_tuning_call {
     const char *study, *storage; // as given, NULL: the configuration's
     ft_tuning_need need;
     int64_t add;                 // > 0: so many trials of this call's own, in place of study.trials
+    bool untold;                 // the result is not printed: the caller has it in another form
     // Of a call that opens its study once more; {0} at first.
     double started; // ft_now()
     int64_t ran;    // trials that have ended in it
@@ -84,6 +85,7 @@ typedef struct ft_tuning {
     int64_t resource;                 // what the pruner found out; 0: nothing yet
     int64_t goal;                     // finished trials of the study; 0: no end
     int64_t add;                      // > 0: instead of it, trials of this call
+    bool untold;                      // as in the call
     double started;                   // ft_now()
     int failures;                     // in a row
     int64_t ran;                      // trials that ended in this call

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/context.h"
 #include "engine/memory/process.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 // In the child: only calls that are safe between fork and exec.
-static void become_worker(char *const *arguments, char *const *environment, int count, const int *sockets, int null, pid_t parent) {
+static void become_worker(const char *program, char *const *arguments, char *const *environment, int count, const int *sockets, int null, pid_t parent) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(SIGINT, &standard, NULL);
     sigaction(SIGTERM, &standard, NULL);
@@ -26,7 +27,7 @@ static void become_worker(char *const *arguments, char *const *environment, int 
     if (getppid() != parent) _exit(127); // it died before the line above
     if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) _exit(127); // results are the parent's
     for (int i = 0; i < count; i++) fcntl(sockets[i], F_SETFD, 0);
-    execve("/proc/self/exe", arguments, environment);
+    execve(program, arguments, environment);
     _exit(127);
 }
 
@@ -59,8 +60,9 @@ static ft_status launch(const char *study, int count, const int *sockets, char *
     }
     fflush(NULL); // or what is buffered would be written twice
     pid_t parent = getpid();
+    const char *program = ft_context_now()->program;
     *child = fork();
-    if (*child == 0) become_worker(arguments, environment, count, sockets, null, parent);
+    if (*child == 0) become_worker(program != NULL ? program : "/proc/self/exe", arguments, environment, count, sockets, null, parent);
     int error = errno;
     close(null);
     free(numbers);

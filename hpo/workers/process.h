@@ -19,7 +19,7 @@ typedef struct ft_worker_process {
     bool stopping; // the trial was asked to stop
 } ft_worker_process;
 
-// Starts `/proc/self/exe worker SOCKET STUDY`, STUDY being the study's directory. threads > 0: as many computing
+// Starts `ftengine worker SOCKET STUDY`, of the context's program (base/context.h), STUDY being the study's directory. threads > 0: as many computing
 // threads as that, unless a trial says otherwise.
 ft_status ft_worker_process_start(const char *study, int threads, ft_worker_process *process);
 // One process for `count` trials at a time, one at the end of each of these.

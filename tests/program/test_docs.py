@@ -6,6 +6,8 @@ A fenced block of README.md and docs/ is one of
             "..." in a line stands for anything, a line "..." for any lines.
   sh        commands alone
   ini       a configuration that `ftengine config` accepts
+  python    a script for the module, where it has a line "import ftengine"
+  c         a program for the library
 All blocks of a page run one after the other in one directory, in which MODELS, DATA and CONFIGS below are. In front of a block may stand
   <!-- docs: file=NAME -->      it is written to that file;  append=NAME: behind what is there
   <!-- docs: exit=N -->         the exit code of its last command
@@ -32,9 +34,10 @@ MODELS = {"models/all-MiniLM-L6-v2": VECTORS / "model", "models/bert-mini": VECT
 DATA = {"reviews.csv": "train.tsv", "test.csv": "validation.tsv", "unlabelled.csv": "validation.tsv"}
 CLASSES = {"food": "negative", "music": "positive", "travel": "positive"}
 CONFIGS = SOURCE / "configs"
+LIBRARY = Path(os.environ["BUILD_DIR"]) / "libftengine.so"
 # Blocks that need what a test machine lacks: a block more is a decision, made here.
-NOT_RUN = {"gpu": 0, "network": 0, "cluster": 0, "build": 1, "long": 0, "other-tools": 0}
-WORKS_WITH = {"console", "sh", "ini", "json"}
+NOT_RUN = {"gpu": 0, "network": 0, "cluster": 0, "build": 2, "long": 0, "other-tools": 1}
+WORKS_WITH = {"console", "sh", "ini", "json", "python", "c"}
 SECTIONS = "model|data|train|eval|memory|device|output|track|notify|study"
 
 
@@ -147,7 +150,8 @@ def set_up(directory):
 
 def run(command, directory):
     environment = dict(os.environ, PATH=f"{directory}/bin:{os.environ['PATH']}", FTENGINE_LEDGER_DIR=f"{directory}/ledger",
-                       XDG_CACHE_HOME=f"{directory}/cache", HF_HUB_OFFLINE="1", COLUMNS="120", NO_COLOR="1")
+                       XDG_CACHE_HOME=f"{directory}/cache", HF_HUB_OFFLINE="1", COLUMNS="120", NO_COLOR="1", PYTHONPATH=str(SOURCE / "python"),
+                       FTENGINE_LIBRARY=str(LIBRARY), FTENGINE_PROGRAM=PROGRAM)
     done = subprocess.run(["bash", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300, check=False)
     return done.returncode, done.stdout.decode(errors="replace").splitlines()
@@ -157,6 +161,11 @@ def commands_of(block):
     """(command, expected lines or None) of a block; a command goes on behind a backslash."""
     if block.language == "sh":
         return [("\n".join(block.lines), None)]
+    if block.language == "python":
+        return [("python3 - <<'END-OF-BLOCK'\n" + "\n".join(block.lines) + "\nEND-OF-BLOCK", None)] if "import ftengine" in block.lines else []
+    if block.language == "c":
+        return [(f"cc -I '{SOURCE}/library' -o program -xc - -xnone '{LIBRARY}' -Wl,-rpath,'{LIBRARY.parent}' <<'END-OF-BLOCK' && ./program\n"
+                 + "\n".join(block.lines) + "\nEND-OF-BLOCK", None)]
     found = []
     for line in block.lines:
         if line.startswith("$ "):

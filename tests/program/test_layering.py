@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The arrows of the house point down: every folder of base, kernels, engine and hpo is a room, and layers.txt beside this file says which rooms
+"""The arrows of the house point down: every folder of base, kernels, engine, hpo and library is a room, and layers.txt beside this file says which rooms
 each may include. An include that is not allowed fails, and so do a room that is not listed, a permission that nobody uses, and a circle. Nobody
 above kernels/ asks which back end it runs on: planning is the same code. And every folder with sources has a README of a screen, and no more
 sources than one looks through."""
@@ -9,7 +9,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLOORS = ("base", "kernels", "engine", "hpo")
+FLOORS = ("base", "kernels", "engine", "hpo", "library")
 PROGRAM = "ftengine.c"
 TASKS = "engine/tasks/"  # which may ask for a task
 BESIDE = ("benchmarks", "tests", "tools")

@@ -2,6 +2,7 @@
 // the numbers hold for.
 #include "engine/commands/plan/command.h"
 
+#include "base/context.h"
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/hub/known_models.h"
@@ -74,7 +75,7 @@ void ft_plan_csv_field(const char *text) {
 }
 
 ft_status ft_plan_write_json(json_t *root, bool failed) {
-    if (root != NULL && !failed) ft_json_write(stdout, root);
+    if (root != NULL && !failed) ft_json_write(ft_results(), root);
     json_decref(root);
     return root == NULL || failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
 }

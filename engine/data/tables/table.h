@@ -48,6 +48,9 @@ ft_status ft_table_read_large(const char *path, const ft_table_request *request,
 // most: bytes that packed data may unpack to.
 ft_status ft_table_parse(char *data, size_t length, size_t most, const char *name, const ft_table_request *request,
                          ft_table *table);
+// Texts without labels that the caller has in memory, and keeps while there is the table: [count] C strings in UTF-8. pair NULL: single
+// texts. FT_INVALID: a text is not UTF-8; its number from 0 is in the message. memory.c
+ft_status ft_table_of_texts(int64_t count, const char *const *text, const char *const *pair, const char *name, ft_table *table);
 void ft_table_free(ft_table *table); // {0} is fine
 // Frees the rows and keeps what is known of the file: its hash, format and columns, whose names stay where they are.
 void ft_table_forget_rows(ft_table *table);

@@ -7,6 +7,7 @@
 #include "engine/track/notify.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/run_dir.h"
+#include "engine/train/watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -75,6 +76,7 @@ static ft_status open_directory(ft_repeat *r) {
     if (status == FT_OK) status = ft_atomic_commit(&file);
     else ft_atomic_abort(&file);
     if (status == FT_OK) ft_log_copy_to(r->log, log);
+    if (status == FT_OK) ft_run_tell(&(ft_run_news){.event = FT_RUN_OPENED, .dir = r->dir});
     return status;
 }
 

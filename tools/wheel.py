@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""wheel.py BUILD OUT [--zig COMMAND] - writes the wheel of this build: the program, libftengine.so and the Python module.
+
+A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives. The
+tag says the oldest C library that it runs with, and is read from the symbols of what was linked. With zig (the package ziglang of PyPI) as
+the linker of what gcc compiled that is glibc 2.28; without, this machine's. Compiled by zig too, the choice of the instruction set would
+always fall back to plain C: its __builtin_cpu_supports says no to everything.
+"""
+
+import argparse
+import base64
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+GLIBC = "2.28"  # for zig
+DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same build
+PACKAGES = ("libjansson-dev", "libinih-dev", "libpcre2-dev", "libssl-dev", "zlib1g-dev", "libzstd-dev", "libsqlite3-dev")
+METADATA = """\
+Metadata-Version: 2.1
+Name: ftengine
+Version: {version}
+Summary: Fine-tunes BERT-style transformers and searches their hyper-parameters: a program, a C library and a Python module, without a framework
+License: Apache-2.0
+Requires-Python: >=3.9
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Classifier: Typing :: Typed
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == "numpy"
+Provides-Extra: sklearn
+Requires-Dist: scikit-learn>=1.6; extra == "sklearn"
+Description-Content-Type: text/markdown
+
+"""
+
+
+def run(*words):
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"wheel.py: {shlex.join(map(str, words))}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def link(zig, build, out):
+    """The program and the library, linked by zig for GLIBC from the objects and archives of the build. The lines are those of the build."""
+    machine = os.uname().machine
+    cc = [*shlex.split(zig), "cc", "-target", f"{machine}-linux-gnu.{GLIBC}"]
+    libgcc = run("gcc", "-print-libgcc-file-name").strip()
+    for target, name in (("ftengine_dist", "dist/ftengine"), ("ftengine_shared", "libftengine.so")):
+        line = next(line for line in reversed(run("ninja", "-C", build, "-t", "commands", target).splitlines())
+                    if f" -o {name}" in line or f" -o {os.path.basename(name)}." in line)  # fmt: skip
+        words = shlex.split(line)
+        inputs = [w for w in words if re.search(r"\.(o|a)$", w)]
+        flags = ["-shared", "-Wl,-soname,libftengine.so.0", f"-Wl,--version-script={SOURCE}/library/ftengine.map"] if name.endswith(".so") else []
+        inputs = [i if os.path.isabs(i) else str(build / i) for i in inputs]
+        run(*cc, *flags, "-o", out / os.path.basename(name), *inputs, libgcc, "-lm", "-ldl", "-lpthread")
+
+
+def glibc_of(path):
+    """The newest GLIBC_x.y that a file needs."""
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-V", "-W", path))
+    return max(((int(a), int(b)) for a, b in versions), default=(2, 5))
+
+
+def needed(path):
+    names = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", "-W", path))
+    return [name for name in names if not re.match(r"(libc|libm|libpthread|libdl|librt|ld-linux-.*)\.so", name)]
+
+
+def files_of(build, out, version):
+    """(place in the wheel, path or bytes, executable)"""
+    info = f"ftengine-{version}.dist-info"
+    yield f"ftengine-{version}.data/scripts/ftengine", out / "ftengine", True
+    yield "ftengine/libftengine.so", out / "libftengine.so", True
+    for path in sorted((SOURCE / "python/ftengine").iterdir()):
+        if path.suffix == ".py" or path.name == "py.typed":
+            yield f"ftengine/{path.name}", path, False
+    yield f"{info}/licenses/LICENSE", SOURCE / "LICENSE", False
+    yield f"{info}/licenses/NOTICE", SOURCE / "NOTICE", False
+    for package in PACKAGES:  # what is linked in
+        copyright_ = Path("/usr/share/doc") / package / "copyright"
+        if not copyright_.exists():
+            sys.exit(f"wheel.py: there is no licence of {package} in /usr/share/doc")
+        yield f"{info}/licenses/{package}", copyright_, False
+    yield f"{info}/METADATA", (METADATA.format(version=version) + (SOURCE / "python/README.md").read_text()).encode(), False
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=lambda p: Path(p).resolve())
+    parser.add_argument("out", type=lambda p: Path(p).resolve())
+    parser.add_argument("--zig", help="the command of zig, as 'python3 -m ziglang'")
+    a = parser.parse_args()
+    version = re.search(r"VERSION (\S+) ", (SOURCE / "CMakeLists.txt").read_text())[1]
+    work = a.out / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    if a.zig:
+        link(a.zig, a.build, work)
+    else:
+        shutil.copy(a.build / "dist/ftengine", work / "ftengine")
+        shutil.copy(a.build / "libftengine.so", work / "libftengine.so")
+    binaries = [work / "ftengine", work / "libftengine.so"]
+    for path in binaries:
+        run("strip", "--strip-unneeded", path)
+        if needed(path):
+            sys.exit(f"wheel.py: {path.name} needs {', '.join(needed(path))}, which a machine may lack")
+    major, minor = max(glibc_of(path) for path in binaries)
+    tag = f"py3-none-manylinux_{major}_{minor}_{os.uname().machine}"
+    for old in a.out.glob("ftengine-*.whl"):
+        old.unlink()
+    wheel = a.out / f"ftengine-{version}-{tag}.whl"
+    info, record = f"ftengine-{version}.dist-info", []
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(place, data, executable=False):
+            entry = zipfile.ZipInfo(place, DATE)
+            entry.external_attr = (0o100755 if executable else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data, compresslevel=9)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{place},sha256={digest},{len(data)}")
+
+        for place, what, executable in files_of(a.build, work, version):
+            add(place, what if isinstance(what, bytes) else what.read_bytes(), executable)
+        add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ftengine tools/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
+        record.append(f"{info}/RECORD,,")
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", DATE), "\n".join(record) + "\n")
+    shutil.rmtree(work)
+    print(wheel)
+
+
+if __name__ == "__main__":
+    main()
