@@ -36,7 +36,16 @@ ft_status ft_labels_from_tables(const ft_table *train, const ft_table *other, co
 // not in `labels`; path names the file in it. Where all names are the placeholders LABEL_0, LABEL_1, ... of a model
 // without names, a number is an id.
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id);
-// The id of a label, as ft_labels_assign finds it; -1: unknown.
-int ft_labels_find(const ft_labels *labels, const char *label);
+// The ids of labels by their names, for who looks up many: made once, and then a look-up compares as many names as their number has binary
+// digits. It points to `labels`.
+typedef struct ft_label_index {
+    const ft_labels *labels;
+    struct ft_label_entry *entry; // [count], by bytes
+    int count;                    // of different names
+    bool numbers;                 // all are placeholders: a number is an id
+} ft_label_index; // {0} is empty, and knows none
+ft_status ft_label_index_make(const ft_labels *labels, ft_label_index *index); // FT_NO_MEMORY; free it then too
+int ft_label_index_find(const ft_label_index *index, const char *label);       // as ft_labels_assign finds it; -1: unknown
+void ft_label_index_free(ft_label_index *index);                               // {0} is fine
 
 #endif
