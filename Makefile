@@ -66,7 +66,7 @@ wheel: ## what pip installs, in build-wheel: the program, libftengine and the Py
 	@tools/install.sh build wheel
 	@$(call configure,release,build-wheel,-D BUILD_TESTING=OFF -D FT_CUDA=OFF)
 	@cmake --build build-wheel --parallel $(JOBS) --target ftengine_dist ftengine_shared
-	@zig=$$(tools/zig.sh build-wheel/zig) || zig=; python3 tools/wheel.py build-wheel build-wheel/wheel $${zig:+--zig "$$zig"}
+	@python3 tools/wheel.py build-wheel build-wheel/wheel $(if $(ZIG),--zig '$(ZIG)')
 
 sanitize: ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/install.sh test

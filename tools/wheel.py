@@ -2,8 +2,8 @@
 """wheel.py BUILD OUT [--zig COMMAND] - writes the wheel of this build: the program, libftengine.so and the Python module.
 
 A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives. The
-tag says the oldest C library that it runs with, and is read from the symbols of what was linked. With zig (the package ziglang of PyPI) as
-the linker of what gcc compiled that is glibc 2.28; without, this machine's. Compiled by zig too, the choice of the instruction set would
+tag says the oldest C library that it runs with, and is read from the symbols of what was linked: this machine's. With zig (the package ziglang of
+PyPI; make wheel ZIG="python3 -m ziglang") as the linker of what gcc compiled it is to be glibc 2.28; no test runs that yet. Compiled by zig too, the choice of the instruction set would
 always fall back to plain C: its __builtin_cpu_supports says no to everything.
 """
 
