@@ -143,8 +143,12 @@ static void print_part(const char *name, const char *detail, size_t bytes, size_
 static void print_host(const ft_plan *p) {
     char text[24], limit[24];
     printf("host          %s for the whole process%s", ft_bytes_text(p->host.peak, text), p->with_data ? "" : ", without texts");
-    if (p->process_verdict.limit != SIZE_MAX)
-        printf(", of %s (%s)", ft_bytes_text(p->process_verdict.limit, limit), ft_host_limit_name(&p->process_verdict));
+    const ft_host_verdict *v = &p->process_verdict;
+    if (v->limit != SIZE_MAX) { // of which another of the three figures may be the one that counts
+        if (v->need != p->host.peak) printf("; by addresses %s of", ft_bytes_text(v->need, text));
+        else printf(", of");
+        printf(" %s (%s)", ft_bytes_text(v->limit, limit), ft_host_limit_name(v));
+    }
     printf("\n");
     for (int i = 0; i < FT_PART_COUNT; i++) print_part(ft_host_part_name((ft_host_part)i), "", p->host.part[i], p->host.peak);
     print_part("the most while reading texts", "", p->host.loading, 0);
