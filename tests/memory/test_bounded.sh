@@ -4,14 +4,12 @@
 # memory.host_limit and under `ulimit -d` (which the kernel keeps, and nobody needs rights for); with the whole set it may have a hundredth
 # of its bytes more. Where a cgroup can be made, there too. What is caught: anything that is kept for every byte, every probability or every
 # line of predictions, in a plan or beside it, and figures that depend on where logits lie.
+# ctest: sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/memory/cgroup.sh"
-sanitized=${FT_SANITIZE:-}
-rows=2100
-[ -z "$sanitized" ] || rows=1200 # more than 32 MiB all the same: such a file is read in pieces
-export ROWS=$rows TMPDIR=$scratch
+export TMPDIR=$scratch
 python3 - <<'PYTHON'
-import os, random
+import random
 rng = random.Random(26)
 words = ["food", "music", "travel", "good", "bad", "the", "song", "soup", "a", "of"]
 long = " ".join(rng.choices(words, k=6600))
@@ -19,7 +17,7 @@ def row(i): # no more than its beginning is computed with, all of it is read
     return f"{' '.join(rng.choices(words, k=8))} {i}", f"\tc{i % 1000},c{i * 7 % 1000}\n"
 with open("all.tsv", "w") as every, open("few.tsv", "w") as few, open("some.tsv", "w") as some, open("train.tsv", "w") as train:
     for f in (every, few, some, train): f.write("text\tlabel\n")
-    for i in range(int(os.environ["ROWS"])):
+    for i in range(2100):
         text, labels = row(i)
         every.write(f"{text} {long}{labels}")
         if i < 1060: few.write(text + labels) # whose logits are more than a window of them already
@@ -27,7 +25,7 @@ with open("all.tsv", "w") as every, open("few.tsv", "w") as few, open("some.tsv"
     for i in range(1000): train.write(f"good food {i}\tc{i}\n")
 PYTHON
 bytes=$(stat -c %s all.tsv)
-[ "$bytes" -gt $((33 << 20)) ] || fail "the file is small: $bytes"
+[ "$bytes" -gt $((33 << 20)) ] || fail "the file is small, and not read in pieces: $bytes"
 kept=$((bytes / 100))
 
 # Weights of some MB: they come when the piece of a file that is read has gone.
@@ -76,17 +74,10 @@ for command in evaluate predict; do
     [ $command = evaluate ] || few=some.tsv
     least held $command $few
     host=$((least * 1024 + kept))
-    limits=(expect 0)
-    if [ -z "$sanitized" ]; then # they have terabytes of addresses
-        least kept_by_kernel $command $few
-        limits=(expect 0 data_limit $((least + kept / 1024)))
-    else
-        host=$((host + (16 << 20))) # what is freed goes back late
-    fi
+    least kept_by_kernel $command $few
     rm -f written.jsonl
-    "${limits[@]}" $command all.tsv "memory.host_limit=$host"
+    expect 0 data_limit $((least + kept / 1024)) $command all.tsv "memory.host_limit=$host"
     same $command || fail "$command: not the same in a bounded process"
-    [ -z "$sanitized" ] || continue
     # That was a limit: with the data in memory the process would be far above it.
     expect 3 $command all.tsv "memory.host_limit=$((host - (4 << 20)))" && one_error memory.host_limit
     if ! make_cgroup $((host + (2 << 20))); then # the slack of a plan is nobody's need
