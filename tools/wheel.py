@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """wheel.py BUILD OUT [--zig COMMAND] - writes the wheel of this build: the program, libftengine.so and the Python module.
 
-A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives. The
+A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives, or lie
+beside it where their archives are for programs only (FT_PROGRAM_ARCHIVES of CMakeLists.txt). The
 tag says the oldest C library that it runs with, and is read from the symbols of what was linked: this machine's. With zig (the package ziglang of
 PyPI; make wheel ZIG="python3 -m ziglang") as the linker of what gcc compiled it is to be glibc 2.28; no test runs that yet. Compiled by zig too, the choice of the instruction set would
 always fall back to plain C: its __builtin_cpu_supports says no to everything.
@@ -21,8 +22,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
 GLIBC = "2.28"  # for zig
+BUNDLED = {"libjpeg.so.62", "libjpeg.so.8", "libpng16.so.16"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same build
-PACKAGES = ("libjansson-dev", "libinih-dev", "libpcre2-dev", "libssl-dev", "zlib1g-dev", "libzstd-dev", "libsqlite3-dev")
+PACKAGES = ("libjansson-dev", "libinih-dev", "libpcre2-dev", "libssl-dev", "zlib1g-dev", "libzstd-dev", "libsqlite3-dev",
+            "libjpeg62-turbo-dev", "libpng-dev", "libwebp-dev")
 METADATA = """\
 Metadata-Version: 2.1
 Name: ftengine
@@ -77,11 +80,21 @@ def needed(path):
     return [name for name in names if not re.match(r"(libc|libm|libpthread|libdl|librt|ld-linux-.*)\.so", name)]
 
 
+def bundle(library):
+    """Copies what `library` needs beside the C library into its folder, where its run path looks; libz is part of every manylinux."""
+    found = dict(re.findall(r"(\S+) => (/\S+)", run("ldd", library)))
+    for name in [n for n in needed(library) if n in BUNDLED]:
+        shutil.copy(found[name], library.parent / name)
+        run("strip", "--strip-unneeded", library.parent / name)
+        yield library.parent / name
+
+
 def files_of(build, out, version):
     """(place in the wheel, path or bytes, executable)"""
     info = f"ftengine-{version}.dist-info"
     yield f"ftengine-{version}.data/scripts/ftengine", out / "ftengine", True
-    yield "ftengine/libftengine.so", out / "libftengine.so", True
+    for path in sorted(out.glob("lib*.so*")):
+        yield f"ftengine/{path.name}", path, True
     for path in sorted((SOURCE / "python/ftengine").iterdir()):
         if path.suffix == ".py" or path.name == "py.typed":
             yield f"ftengine/{path.name}", path, False
@@ -113,8 +126,11 @@ def main():
     binaries = [work / "ftengine", work / "libftengine.so"]
     for path in binaries:
         run("strip", "--strip-unneeded", path)
-        if needed(path):
-            sys.exit(f"wheel.py: {path.name} needs {', '.join(needed(path))}, which a machine may lack")
+    binaries += bundle(work / "libftengine.so")
+    for path in binaries:
+        lacking = [name for name in needed(path) if name not in BUNDLED and name != "libz.so.1"]
+        if lacking:
+            sys.exit(f"wheel.py: {path.name} needs {', '.join(lacking)}, which a machine may lack")
     major, minor = max(glibc_of(path) for path in binaries)
     tag = f"py3-none-manylinux_{major}_{minor}_{os.uname().machine}"
     for old in a.out.glob("ftengine-*.whl"):

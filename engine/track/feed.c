@@ -125,7 +125,8 @@ ft_status ft_feed_take(ft_feed *f, const json_t *record, ft_mlflow_batch *batch,
     for (char *end; piece->lines < MOST_LINES && piece->lines < f->count &&
                     (end = memchr(text + piece->bytes, '\n', length - (size_t)piece->bytes)) != NULL;) {
         const char *from = text + piece->bytes;
-        json_t *line = json_loadb(from, (size_t)(end - from), 0, NULL);
+        json_t *line = NULL;
+        if (ft_json_parse(from, (size_t)(end - from), f->path, &line) != FT_OK) ft_error_clear();
         if (json_is_object(line))
             take_line(line, f->times[piece->lines], piece, batch, &failed); // else damaged, and no business of ours
         json_decref(line);

@@ -112,7 +112,7 @@ static ft_status call(ft_mlflow *m, const char *method, const char *path, json_t
                              &got);
     if (status == FT_OK) {
         *code = got.status;
-        read = got.text != NULL ? json_loads(got.text, 0, NULL) : NULL;
+        if (got.text != NULL && ft_json_parse(got.text, strlen(got.text), path, &read) != FT_OK) ft_error_clear(); // said below
         if (got.status < 200 || got.status >= 300)
             status = refused(m, path, got.status, read);
         else if (!json_is_object(read))

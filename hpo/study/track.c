@@ -167,8 +167,10 @@ static void tell_of_trouble(ft_tuning *t, int64_t number) {
     if (status != FT_OK)
         ft_error_clear(); // then without the reason
     else if ((failed || text != NULL) && (*told)++ % EVERY == 0) {
-        json_t *why = text != NULL ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-        ft_tuning_tell(t, failed ? "trial.failed" : "trial.oom", json_is_string(why) ? json_string_value(why) : "",
+        json_t *why = NULL; // [text]: a value alone is no document
+        const char *document = text != NULL ? ft_arena_format(&arena, "[%s]", text) : NULL;
+        if (document != NULL && ft_json_parse(document, strlen(document), "", &why) != FT_OK) ft_error_clear(); // then without the reason
+        ft_tuning_tell(t, failed ? "trial.failed" : "trial.oom", json_is_string(json_array_get(why, 0)) ? json_string_value(json_array_get(why, 0)) : "",
                        number);
         json_decref(why);
     }

@@ -29,6 +29,7 @@ struct ft_attention_problem {
     const int32_t *cu_queries, *cu_keys;
     float scale;
     int behind, ahead; // furthest keys that a query sees, in front of it and behind it; further than any, where all are seen
+    uint32_t reach;    // their sum: a pair is judged by one comparison
     // dropout; threshold 0: none, and no pointer is read
     uint32_t threshold, layer, site;
     float keep_scale;
@@ -48,6 +49,7 @@ static inline ft_attention_problem ft_attention_problem_of(const ft_attention_sh
     const ft_attention_band band = ft_attention_band_of(&shape);
     p.behind = band.behind;
     p.ahead = band.ahead;
+    p.reach = uint32_t(band.behind) + uint32_t(band.ahead);
     p.threshold = shape.dropout.probability > 0 ? ft_dropout_threshold(shape.dropout.probability) : 0;
     p.layer = shape.dropout.layer;
     p.site = shape.dropout.site;
@@ -94,7 +96,7 @@ FT_DEVICE ft_attention_place ft_attention_place_of(const ft_attention_problem &p
 }
 
 // OF_KEYS below: the own rows are keys, and the others queries.
-FT_DEVICE bool ft_attention_sees(const ft_attention_problem &p, int query, int key) { return query - key <= p.behind && key - query <= p.ahead; }
+FT_DEVICE bool ft_attention_sees(const ft_attention_problem &p, int query, int key) { return uint32_t(query - key + p.ahead) <= p.reach; }
 // Rows of the other side, of which there are `others`, that rows [first, first + rows) reach, from the beginning of a tile on (a power of two).
 struct ft_attention_span {
     int first, end;

@@ -104,7 +104,7 @@ template <class T, int D> FT_KERNEL void __launch_bounds__(THREADS) attention_bi
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
                     const int key = base + n * 8 + t + e % 2, query = first + mine + g + e / 2 * 8;
-                    const bool seen = key < at.keys && query < at.queries && ft_attention_sees(a.problem, query, key);
+                    const bool seen = key < at.keys && query < at.queries && abs(query - key) <= a.problem.behind; // never causal
                     p[n][e] = seen ? p[n][e] + line[query - key] : -INFINITY;
                 }
 #pragma unroll
@@ -197,6 +197,7 @@ FT_KERNEL void __launch_bounds__(FT_WARP)
 }
 
 template <class T> ft_status run_gradient(ft_device *device, const ft_attention_backward_args &a, const float *delta, const ft_bias_view &lines, float *slabs, int count, bool tensor_path) {
+    tensor_path = tensor_path && !a.shape.causal; // no model has a causal bias, and its comparison would spill
     gradient_arguments<T> arguments = {ft_view_of<const T>(a.q), ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<const T>(a.dout),
                                        ft_view_of<const float>(a.lse), delta, slabs,
                                        ft_attention_problem_of(a.shape, a.shape.max_queries, tensor_path ? OWN : PLAIN_ROWS), 0};
