@@ -386,8 +386,8 @@ static void test_metrics(void **state) {
         "precision_strict", "recall_strict", "f1_strict", "f1_macro_strict",
         "mrr", "mrr_10", "map", "ndcg", "ndcg_5", "ndcg_10", "recall_1", "recall_5", "recall_10", "recall_100",
         "exact_match", "answer_f1", "has_answer_exact", "has_answer_f1", "no_answer_exact", "best_exact", "best_exact_threshold", "best_f1",
-        "best_f1_threshold"};
-    static const char lower[] = " loss hamming_loss log_loss brier ece mse rmse mae ";
+        "best_f1_threshold", "perplexity"};
+    static const char lower[] = " loss hamming_loss log_loss brier ece mse rmse mae perplexity ";
     for (int i = 0; i < FT_METRIC_COUNT; i++) {
         assert_string_equal(ft_metric_name((ft_metric)i), names[i]);
         char word[40];
