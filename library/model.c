@@ -125,6 +125,12 @@ typedef struct answers {
 
 static ft_status check_texts(const ftengine_model *m, const char *const *pairs, const answers *a) {
     const ft_classifier *c = &m->classifier;
+    if (ft_task_has_language(c->task)) return ft_fail(FT_INVALID, c->path, "a language model goes on with texts, which is not supported");
+    if (ft_model_config_reads_pictures(&c->config)) {
+        ft_fail(FT_INVALID, c->path, "a model of pictures answers no texts");
+        ft_hint("ftengine predict RUN --data FOLDER");
+        return FT_INVALID;
+    }
     const bool wants = ft_task_has_spans(c->task) || (!ft_task_has_tokens(c->task) && reads_pairs(m));
     if (a->lines == NULL && ft_task_reads_rows(c->task)) {
         ft_fail(FT_INVALID, c->path, "a model of %s does not answer with one row of numbers a text", ft_task_name(c->task->id));
