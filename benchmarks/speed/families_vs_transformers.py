@@ -166,6 +166,7 @@ def main():
     parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
     parser.add_argument("--model", default="microsoft/deberta-v3-small", help="a name in configs/models")
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 256, 512])
+    parser.add_argument("--mixed-only", action="store_true", help="leave out the last case")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--batch-size", type=int, default=8)
@@ -187,7 +188,8 @@ def main():
         parser.error(f"--steps: at least {options.skip + 2}, to leave out {options.skip}")
     build_probe(options.fma_peak)
     cases = [{"name": f"8 to {n}", "length": n, "mixed": True} for n in options.lengths]
-    cases.append({"name": f"all {max(options.lengths)}", "length": max(options.lengths), "mixed": False})
+    if not options.mixed_only:
+        cases.append({"name": f"all {max(options.lengths)}", "length": max(options.lengths), "mixed": False})
     document = provenance() | {"model": options.model, "batch_size": options.batch_size, "steps": options.steps, "cases": []}
     with tempfile.TemporaryDirectory() as scratch:
         log = os.path.join(tempfile.gettempdir(), "families_vs_transformers.log")

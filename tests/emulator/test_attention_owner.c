@@ -38,9 +38,9 @@ static void check(attention_case c, ft_dtype dtype, int first_order, int orders)
 static void test_head_sizes(void **state) {
     static const int32_t lengths[] = {37, 1, 150};
     for (int i = 0; i < 8; i++) {
-        if (SLOW && i % 3 != 0) continue;
+        if (few_cases() && i % 3 != 0) continue;
         const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 64 : 32, 3, lengths, false, i & 4 ? 0.2f : 0), dtype, i, SLOW ? 1 : SIMT_ORDERS);
+        check(typed_case(dtype, 2, i & 2 ? 64 : 32, 3, lengths, false, i & 4 ? 0.2f : 0), dtype, i, few_cases() ? 1 : SIMT_ORDERS);
     }
 }
 
@@ -48,7 +48,7 @@ static void test_head_sizes(void **state) {
 // written.
 static void test_lengths(void **state) {
     static const int32_t lengths[] = {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 145, 255, 256, 257, 385};
-    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 5 : 1)
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 5 : 1)
         for (int d = 0; d < 2; d++)
             check(typed_case(i % 2 ? FT_F16 : FT_BF16, 1, d ? 32 : 64, 1, &lengths[i], false, i % 3 ? 0.1f : 0),
                   i % 2 ? FT_F16 : FT_BF16, i + d, 1);
@@ -57,9 +57,9 @@ static void test_lengths(void **state) {
 // Fewer queries than keys: one a sequence, at position 0.
 static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 290};
-    for (int i = 0; i < 4; i += SLOW ? 3 : 1) {
+    for (int i = 0; i < 4; i += few_cases() ? 3 : 1) {
         const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 32 : 64, 4, lengths, true, i & 2 ? 0 : 0.2f), dtype, i, SLOW ? 1 : 2);
+        check(typed_case(dtype, 2, i & 2 ? 32 : 64, 4, lengths, true, i & 2 ? 0 : 0.2f), dtype, i, few_cases() ? 1 : 2);
     }
 }
 
@@ -87,7 +87,7 @@ static void test_no_queries_or_no_keys(void **state) {
 // schedule. More of them than sequences and heads as well.
 static void test_any_number_of_blocks(void **state) {
     static const int32_t lengths[] = {140, 3, 260, 60};
-    attention_case c = typed_case(FT_BF16, 2, 64, SLOW ? 2 : 4, lengths, false, 0.1f);
+    attention_case c = typed_case(FT_BF16, 2, 64, few_cases() ? 2 : 4, lengths, false, 0.1f);
     float *first = NULL;
     for (size_t multiprocessors = 1; multiprocessors <= 12; multiprocessors += multiprocessors < 3 ? 1 : 9) {
         reopen_gpu(89, multiprocessors);
@@ -127,7 +127,7 @@ static void test_large_scores(void **state) {
 static void test_nan_stays_in_its_sequence(void **state) {
     static const int32_t lengths[] = {140, 150, 160};
     reopen_gpu(89, 1);
-    for (int which = 0; which < 4; which += SLOW ? 3 : 1) { // in q, k, v, dout
+    for (int which = 0; which < 4; which += few_cases() ? 3 : 1) { // in q, k, v, dout
         attention_case c = typed_case(FT_BF16, 1, 64, 3, lengths, false, 0.1f);
         if (which < 3) *at(c.qkv.t, 145, which * 64 + 3) = NAN;
         else *at(c.dout.t, 145, 3) = NAN;

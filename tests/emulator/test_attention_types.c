@@ -10,9 +10,9 @@ static void test_head_sizes(void **state) {
     for (int d = 0; d < 4; d++)
         for (int type = 0; type < 3; type++)
             for (int dropout = 0; dropout < 2; dropout++) {
-                if (SLOW && (d + type + dropout) % 3 != 0) continue;
-                check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, dropout ? 0.2f : 0),
-                            dtypes[type], true, d + dropout, SLOW ? 1 : SIMT_ORDERS);
+                if (few_cases() && (d + type + dropout) % 3 != 0) continue;
+                check_typed(typed_case(dtypes[type], 2, head_dims[d], few_cases() ? 2 : 3, lengths, false, dropout ? 0.2f : 0),
+                            dtypes[type], true, d + dropout, few_cases() ? 1 : SIMT_ORDERS);
             }
 }
 
@@ -21,17 +21,17 @@ static void test_other_head_sizes(void **state) {
     static const int32_t lengths[] = {11, 1, 34}, head_dims[] = {1, 8, 20, 66, 147, 200, 256};
     for (int d = 0; d < 7; d++)
         for (int type = 0; type < 3; type++) {
-            if (SLOW && (d + type) % 3 != 0) continue;
-            check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0), dtypes[type],
-                        true, d, SLOW ? 1 : 2);
+            if (few_cases() && (d + type) % 3 != 0) continue;
+            check_typed(typed_case(dtypes[type], 2, head_dims[d], few_cases() ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0), dtypes[type],
+                        true, d, few_cases() ? 1 : 2);
         }
     for (int type = 0; type < 3; type++)
-        check_typed(typed_case(dtypes[type], 2, 64, 3, lengths, false, 0.1f), dtypes[type], false, type, SLOW ? 1 : SIMT_ORDERS);
+        check_typed(typed_case(dtypes[type], 2, 64, 3, lengths, false, 0.1f), dtypes[type], false, type, few_cases() ? 1 : SIMT_ORDERS);
 }
 
 static void test_lengths(void **state) {
     static const int32_t lengths[] = {2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 200};
-    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 4 : 1)
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 4 : 1)
         for (int type = 0; type < 3; type++)
             check_typed(typed_case(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0), dtypes[type], true, i, 1);
 }
@@ -41,8 +41,8 @@ static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 130}, head_dims[] = {32, 64, 20};
     for (int d = 0; d < 3; d++)
         for (int type = 0; type < 3; type++)
-            check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f), dtypes[type],
-                        true, d + type, SLOW ? 1 : 2);
+            check_typed(typed_case(dtypes[type], 2, head_dims[d], few_cases() ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f), dtypes[type],
+                        true, d + type, few_cases() ? 1 : 2);
 }
 
 // Narrower and wider than tiles, on tensor cores and on the plain path (20, 96), with fewer queries than keys too: edges of the window
@@ -52,10 +52,10 @@ static void test_windows(void **state) {
     for (int d = 0; d < 5; d++)
         for (int w = 0; w < 5; w++)
             for (int type = 0; type < 3; type++) {
-                if ((d + w + type) % (SLOW ? 7 : 3) != 0) continue;
+                if ((d + w + type) % (few_cases() ? 7 : 3) != 0) continue;
                 attention_case c = typed_case(dtypes[type], 1, head_dims[d], 4, lengths, w == 3, w % 2 ? 0.2f : 0);
                 c.window = windows[w];
-                check_typed(c, dtypes[type], true, d + w, SLOW ? 1 : 2);
+                check_typed(c, dtypes[type], true, d + w, few_cases() ? 1 : 2);
             }
 }
 
@@ -65,13 +65,13 @@ static void test_causal(void **state) {
     for (int d = 0; d < 5; d++)
         for (int w = 0; w < 5; w++)
             for (int type = 0; type < 3; type++) {
-                if (w > 0 && (d + w + type) % (SLOW ? 7 : 3) != 0) continue;
-                attention_case c = typed_case(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, false, w % 2 ? 0.2f : 0);
+                if (w > 0 && (d + w + type) % (few_cases() ? 7 : 3) != 0) continue;
+                attention_case c = typed_case(dtypes[type], 2, head_dims[d], few_cases() ? 3 : 4, lengths, false, w % 2 ? 0.2f : 0);
                 if (w == 2) c = biased_case(c, 6, 20);
                 c.causal = true;
                 c.window = windows[w];
                 c.key_heads = w == 3 || (w == 0 && d % 2) ? 1 : 0;
-                check_typed(c, dtypes[type], true, d + w, SLOW ? 1 : 2);
+                check_typed(c, dtypes[type], true, d + w, few_cases() ? 1 : 2);
             }
 }
 
@@ -105,11 +105,11 @@ static void test_shared_keys(void **state) {
     for (int d = 0; d < 5; d++)
         for (int k = 0; k < 3; k++)
             for (int type = 0; type < 3; type++) {
-                if ((d + k + type) % (SLOW ? 7 : 3) != 0) continue;
+                if ((d + k + type) % (few_cases() ? 7 : 3) != 0) continue;
                 attention_case c = typed_case(dtypes[type], 4, head_dims[d], 3, lengths, k == 1 && d == 3, d % 2 ? 0.2f : 0);
                 c.key_heads = key_heads[k];
                 c.window = k == 2 ? 40 : 0;
-                check_typed(c, dtypes[type], true, d + k, SLOW ? 1 : 2);
+                check_typed(c, dtypes[type], true, d + k, few_cases() ? 1 : 2);
             }
 }
 
@@ -119,12 +119,12 @@ static void test_bias(void **state) {
     for (int d = 0; d < 5; d++)
         for (int variant = 0; variant < 3; variant++)
             for (int type = 0; type < 3; type++) {
-                if ((d + variant + type) % (SLOW ? 7 : 3) != 0) continue;
+                if ((d + variant + type) % (few_cases() ? 7 : 3) != 0) continue;
                 attention_case c = typed_case(dtypes[type], 2, head_dims[d], 4, lengths, variant == 1, d % 2 ? 0.2f : 0);
                 c = biased_case(c, variant == 0 ? 32 : 6, variant == 2 ? 20 : 128);
                 c.key_heads = variant == 2 ? 1 : 0;
                 c.window = variant == 2 ? 40 : 0;
-                check_typed(c, dtypes[type], d != 1 || variant != 0, d + variant, SLOW ? 1 : 2);
+                check_typed(c, dtypes[type], d != 1 || variant != 0, d + variant, few_cases() ? 1 : 2);
             }
 }
 
@@ -280,7 +280,7 @@ static void test_as_exact_as_pytorch(void **state) {
     for (; fscanf(file, "case %7s %d %d %d %lf %lf %lf %lf\n", type, &head_dim, &length, &seed, &theirs[0], &theirs[1],
                   &theirs[2], &theirs[3]) == 8;
          cases++) {
-        if (SLOW && length > 64) continue;
+        if (few_cases() && length > 64) continue;
         ft_dtype dtype = strcmp(type, "fp16") == 0 ? FT_F16 : FT_BF16;
         attention_case c = plain_case(2, head_dim, 1, &length, false, 0, 1);
         for (int t = 0; t < 3; t++)

@@ -34,16 +34,16 @@ static void check(attention_case c, ft_dtype dtype, int first_order, int orders)
 static void test_head_sizes(void **state) {
     static const int32_t lengths[] = {37, 1, 150};
     for (int i = 0; i < 8; i++) {
-        if (SLOW && i % 3 != 0) continue;
+        if (few_cases() && i % 3 != 0) continue;
         const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 64 : 128, 3, lengths, false, i & 4 ? 0.2f : 0), dtype, i, SLOW ? 1 : SIMT_ORDERS);
+        check(typed_case(dtype, 2, i & 2 ? 64 : 128, 3, lengths, false, i & 4 ? 0.2f : 0), dtype, i, few_cases() ? 1 : SIMT_ORDERS);
     }
 }
 
 // Around 64 and 128 rows of a group and a block, and 64 and 128 of a tile; all two or three buffers more than once.
 static void test_lengths(void **state) {
     static const int32_t lengths[] = {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 400};
-    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 5 : 1)
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 5 : 1)
         for (int d = 0; d < 2; d++)
             check(typed_case(i % 2 ? FT_F16 : FT_BF16, 1, d ? 128 : 64, 1, &lengths[i], false, i % 3 ? 0.1f : 0),
                   i % 2 ? FT_F16 : FT_BF16, i + d, 1);
@@ -51,15 +51,15 @@ static void test_lengths(void **state) {
 
 static void test_long_text(void **state) {
     static const int32_t lengths[] = {5, 1030};
-    check(typed_case(FT_BF16, 1, 64, SLOW ? 1 : 2, lengths, false, 0.1f), FT_BF16, SIMT_SKEWED, 1);
+    check(typed_case(FT_BF16, 1, 64, few_cases() ? 1 : 2, lengths, false, 0.1f), FT_BF16, SIMT_SKEWED, 1);
 }
 
 // Fewer queries than keys: one a sequence, at position 0.
 static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 290};
-    for (int i = 0; i < 4; i += SLOW ? 3 : 1) {
+    for (int i = 0; i < 4; i += few_cases() ? 3 : 1) {
         const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 128 : 64, SLOW ? 3 : 4, lengths, true, i & 2 ? 0 : 0.2f), dtype, i, SLOW ? 1 : 2);
+        check(typed_case(dtype, 2, i & 2 ? 128 : 64, few_cases() ? 3 : 4, lengths, true, i & 2 ? 0 : 0.2f), dtype, i, few_cases() ? 1 : 2);
     }
 }
 
@@ -92,7 +92,7 @@ static void test_no_queries_or_no_keys(void **state) {
 // as keys, where <dout, V> is 1 everywhere, in dQ. The element that the definition drops is dropped, and no other.
 static void test_dropout_of_every_score_is_its_definition(void **state) {
     for (int of_queries = 0; of_queries < 2; of_queries++)
-        for (int32_t length = 64; length <= (SLOW ? 64 : 128); length += 64) {
+        for (int32_t length = 64; length <= (few_cases() ? 64 : 128); length += 64) {
             attention_case c = plain_case(2, length, 1, &length, false, 0.25f, 1);
             c.slot[0] = 0xABCDE;
             const int unit = of_queries ? 2 : 4; // q, k or v of two heads
@@ -153,7 +153,7 @@ static void test_large_scores(void **state) {
 static void test_nan_stays_in_its_sequence(void **state) {
     static const int32_t lengths[] = {20, 30, 40};
     for (int which = 0; which < 4; which++) // in q, k, v, dout
-        for (int d = SLOW ? 1 : 0; d < 2; d++) {
+        for (int d = few_cases() ? 1 : 0; d < 2; d++) {
             const int64_t dim = d ? 128 : 64;
             attention_case c = typed_case(FT_BF16, 1, (int32_t)dim, 3, lengths, false, 0.1f);
             if (which < 3) *at(c.qkv.t, 25, which * dim + 3) = NAN;

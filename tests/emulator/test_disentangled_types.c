@@ -11,10 +11,10 @@ static void test_head_sizes(void **state) {
     for (int d = 0; d < 4; d++)
         for (int type = 1; type < 3; type++)
             for (int dropout = 0; dropout < 2; dropout++) {
-                if (SLOW && (d + type + dropout) % 3 != 0) continue;
-                check_typed(typed_positions(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, dropout ? 0.2f : 0, 1,
+                if (few_cases() && (d + type + dropout) % 3 != 0) continue;
+                check_typed(typed_positions(dtypes[type], 2, head_dims[d], few_cases() ? 2 : 3, lengths, false, dropout ? 0.2f : 0, 1,
                                        dropout ? v3_rule : v1_rule, BOTH),
-                            dtypes[type], true, d + dropout, SLOW ? 1 : SIMT_ORDERS);
+                            dtypes[type], true, d + dropout, few_cases() ? 1 : SIMT_ORDERS);
             }
 }
 
@@ -23,21 +23,21 @@ static void test_other_head_sizes(void **state) {
     static const int32_t lengths[] = {11, 1, 34}, head_dims[] = {8, 66, 147, 256};
     for (int d = 0; d < 4; d++)
         for (int type = 0; type < 3; type++) {
-            if (SLOW && (d + type) % 3 != 0) continue;
-            check_typed(typed_positions(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0, 1, v3_rule,
+            if (few_cases() && (d + type) % 3 != 0) continue;
+            check_typed(typed_positions(dtypes[type], 2, head_dims[d], few_cases() ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0, 1, v3_rule,
                                    BOTH),
-                        dtypes[type], true, d, SLOW ? 1 : 2);
+                        dtypes[type], true, d, few_cases() ? 1 : 2);
         }
     for (int type = 0; type < 3; type++)
         check_typed(typed_positions(dtypes[type], 2, 64, 3, lengths, false, 0.1f, 1, skipping_rule, BOTH), dtypes[type], false, type,
-                    SLOW ? 1 : SIMT_ORDERS);
+                    few_cases() ? 1 : SIMT_ORDERS);
 }
 
 // Around strips, blocks, and the edges of the buckets; rules that skip slots, have an odd number, or few.
 static void test_lengths(void **state) {
     static const int32_t lengths[] = {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200, 255, 256, 257};
     const ft_relative_rule rules[] = {v3_rule, {33, 128}, {-1, 12}, v1_rule, skipping_rule};
-    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 5 : 1)
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 5 : 1)
         for (int type = 1; type < 3; type++)
             check_typed(typed_positions(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0, 1,
                                    lengths[i] < 120 ? rules[(i + type) % 5] : v3_rule, BOTH),
@@ -45,7 +45,7 @@ static void test_lengths(void **state) {
 }
 static void test_long_sequences(void **state) {
     static const int32_t lengths[] = {511, 512, 513, 700};
-    for (int i = 0; i < (SLOW ? 1 : 4); i++) {
+    for (int i = 0; i < (few_cases() ? 1 : 4); i++) {
         const ft_dtype dtype = i % 2 ? FT_F16 : FT_BF16;
         check_typed(typed_positions(dtype, 1, 32, 1, &lengths[i], false, i == 3 ? 0.1f : 0, 1, i == 3 ? v1_rule : v3_rule, BOTH),
                     dtype, true, i, 1);
@@ -57,7 +57,7 @@ static void test_terms(void **state) {
     static const int32_t lengths[] = {70, 5, 33};
     for (terms which = C2P; which <= BOTH; which++)
         for (int frozen = 0; frozen < 4; frozen++) {
-            if (SLOW && frozen != (int)which % 3) continue;
+            if (few_cases() && frozen != (int)which % 3) continue;
             attention_case c = typed_positions(dtypes[1 + frozen % 2], 2, 32, 3, lengths, false, 0.1f, 1, skipping_rule, which);
             if (frozen & 1) c.want_key = false;
             if (frozen & 2) c.want_query = false;
@@ -70,9 +70,9 @@ static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 130}, head_dims[] = {32, 64, 20};
     for (int d = 0; d < 3; d++)
         for (int type = 0; type < 3; type++)
-            check_typed(typed_positions(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f, 1, v3_rule,
+            check_typed(typed_positions(dtypes[type], 2, head_dims[d], few_cases() ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f, 1, v3_rule,
                                    BOTH),
-                        dtypes[type], true, d + type, SLOW ? 1 : 2);
+                        dtypes[type], true, d + type, few_cases() ? 1 : 2);
 }
 
 // More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
@@ -261,7 +261,7 @@ static void test_as_exact_as_transformers(void **state) {
     for (; fscanf(file, "case %7s %d %d %d %d %lf %lf %lf %lf %lf %lf\n", type, &version, &head_dim, &length, &seed, &theirs[0],
                   &theirs[1], &theirs[2], &theirs[3], &theirs[4], &theirs[5]) == 11;
          cases++) {
-        if (SLOW && length > 40) continue;
+        if (few_cases() && length > 40) continue;
         ft_dtype dtype = strcmp(type, "fp16") == 0 ? FT_F16 : FT_BF16;
         attention_case c = case_new(2, head_dim, 1, &length, false, 0, 1, version == 1 ? v1_rule : v3_rule, BOTH);
         for (int t = 0; t < 3; t++)

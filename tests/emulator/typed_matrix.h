@@ -13,7 +13,11 @@
 
 #include "kernels/cuda/ops.h"
 
-enum { SLOW = FT_SANITIZED }; // every kind of case, in fewer orders and sizes
+// Every kind of case in fewer orders and sizes: under sanitizers, and where somebody asks for them (nvcc's PTX, executed in CI).
+static bool few_cases(void) {
+    const char *cases = getenv("SIMT_CASES");
+    return FT_SANITIZED || (cases != NULL && strcmp(cases, "few") == 0);
+}
 
 static int set_up(void **state) {
     load_fake(FT_FAKE_DRIVER);

@@ -18,6 +18,9 @@ import json, sys
 source, directory, *settings = sys.argv[1:]
 config = json.load(open(source)) | {"vocab_size": len(open(directory + "/vocab.txt").readlines())}
 for setting in settings: config |= eval(f"dict({setting})")
+if "patch_size" in config: # pictures, as large as the configuration says
+    sides = config["image_size"] if isinstance(config["image_size"], list) else [config["image_size"]] * 2
+    json.dump({"image_processor_type": "ViTImageProcessor", "size": dict(zip(("height", "width"), sides))}, open(directory + "/preprocessor_config.json", "w"))
 json.dump(config, open(directory + "/config.json", "w"))
 PYTHON
 }

@@ -18,10 +18,13 @@ done
 wide_families="albert gte mpnet eurobert qwen2 qwen3 llama xlm_roberta_xl deberta_v1 deberta_v2_conv deberta_v1_talking deberta_v2_conv_one modernbert modernbert_cls" precisions="bf16 fp16"
 # The kernels are those of test_deberta.sh and test_training.sh: what sanitizers have not seen there is the convolution in groups.
 [ -z "${FT_SANITIZE:-}" ] || families="distilbert deberta_v2_conv_groups albert_groups" wide_families=deberta_v2_conv precisions=fp16
+digits=$SOURCE_DIR/tests/vectors/pictures/digits # for models of pictures
 
 for family in $families; do
     model "$family" "$family" initializer_range=0.3
-    for device in cpu cuda; do trained "$family-$device" "$family" $device; done
+    data=()
+    [ -f "$family/preprocessor_config.json" ] && data=("data.train=$digits/train" "data.validation=$digits/val" data.max_length=auto)
+    for device in cpu cuda; do trained "$family-$device" "$family" $device "${data[@]}"; done
     beside 2e-5 "$family-cpu" "$family-cuda"
 done
 
