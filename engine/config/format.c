@@ -58,6 +58,20 @@ static void add_int_bounds(text_builder *b, const ft_option *option) {
     if (option->most != INT64_MAX) add(b, ", at most %lld", (long long)option->most);
 }
 
+// In the largest unit that it is a whole number of.
+static void format_duration(double seconds, char *out, size_t size) {
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    int unit = 0;
+    while (unit < 3 && fmod(seconds, units[unit].seconds) != 0)
+        unit++;
+    format_float(seconds / units[unit].seconds, out, size - 1);
+    size_t length = strlen(out);
+    if (seconds != 0) out[length] = units[unit].name, out[length + 1] = '\0';
+}
+
 const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
     text_builder b = {out, size, 0};
     char low[40], high[40];
@@ -105,23 +119,12 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
         add(&b, "%soff, on or a whole number,", option->automatic ? "auto, " : "");
         add_int_bounds(&b, option);
         break;
-    case FT_OPTION_DURATION: add(&b, "a time as 30s, 10m, 2h or 1d, or 0"); break;
+    case FT_OPTION_DURATION:
+        format_duration(option->low, low, sizeof low);
+        add(&b, "a time as 30s, 10m, 2h or 1d, %s%s", option->low > 0 ? "at least " : "or ", low);
+        break;
     }
     return out;
-}
-
-// In the largest unit that it is a whole number of.
-static void format_duration(double seconds, char *out, size_t size) {
-    static const struct {
-        char name;
-        double seconds;
-    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
-    int unit = 0;
-    while (unit < 3 && fmod(seconds, units[unit].seconds) != 0)
-        unit++;
-    format_float(seconds / units[unit].seconds, out, size - 1);
-    size_t length = strlen(out);
-    if (seconds != 0) out[length] = units[unit].name, out[length + 1] = '\0';
 }
 
 static const char *value_text(const void *values, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]) {
