@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/cublaslt.h"
 #include "tests/emulator/driver/fake_state.h"
+#include "tests/emulator/driver/lt_twin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct ft_lt_desc_object {
     uint32_t epilogue;
     const void *bias;
     int32_t bias_type; // -1: D's
+    void *twin;        // NVIDIA's own, where there is one (lt_twin.h)
 };
 struct ft_lt_layout_object {
     ft_lt_type type;
@@ -47,10 +49,12 @@ struct ft_lt_layout_object {
     int64_t leading;
     int32_t batches;
     int64_t batch_stride;
+    void *twin;
 };
 struct ft_lt_preference_object {
     uint64_t workspace;
     uint32_t reduction, alignment[ALIGNMENTS];
+    void *twin;
 };
 
 static fake_lt_books books;
@@ -90,6 +94,7 @@ __attribute__((destructor)) static void report(void) { // as that of emulated_mo
     const uint64_t *n = books.by_algorithm;
     fprintf(file, "cublasLt products by algorithm: %llu %llu %llu %llu\n", (unsigned long long)n[0], (unsigned long long)n[1],
             (unsigned long long)n[2], (unsigned long long)n[3]);
+    if (lt_twin_calls() > 0) fprintf(file, "the real cublasLt took %llu calls\n", lt_twin_calls());
     fclose(file);
 }
 
@@ -124,6 +129,15 @@ const char *cublasLtGetStatusName(int status) {
     }
 }
 
+// What NVIDIA's own library says to the same call.
+static int twin_said(int status) {
+    if (status != OK) {
+        books.misuses++;
+        fprintf(stderr, "the real cublasLt answers %d\n", status);
+    }
+    return status;
+}
+
 static void *make(size_t bytes, size_t *count) {
     void *made = calloc(1, bytes);
     if (made == NULL) fake_fatal("no memory");
@@ -153,17 +167,23 @@ int cublasLtMatmulDescCreate(ft_lt_desc *desc, ft_lt_compute compute, ft_lt_type
     *desc = make(sizeof **desc, &books.descs);
     **desc =
         (struct ft_lt_desc_object){.compute = compute, .scale = scale, .epilogue = EPILOGUE_DEFAULT, .bias_type = -1};
-    return OK;
+    return twin_said(lt_twin_desc(&(*desc)->twin, compute, scale));
 }
-int cublasLtMatmulDescDestroy(ft_lt_desc desc) { return unmake(desc, &books.descs); }
+int cublasLtMatmulDescDestroy(ft_lt_desc desc) {
+    const int twin = desc != NULL ? lt_twin_drop(LT_TWIN_DESC, desc->twin) : OK;
+    return unmake(desc, &books.descs) == OK ? twin_said(twin) : BAD;
+}
 
 int cublasLtMatrixLayoutCreate(ft_lt_layout *layout, ft_lt_type type, uint64_t rows, uint64_t cols, int64_t leading) {
     LT_BEGIN;
     *layout = make(sizeof **layout, &books.layouts);
     **layout = (struct ft_lt_layout_object){.type = type, .rows = rows, .cols = cols, .leading = leading, .batches = 1};
-    return OK;
+    return twin_said(lt_twin_layout(&(*layout)->twin, type, rows, cols, leading));
 }
-int cublasLtMatrixLayoutDestroy(ft_lt_layout layout) { return unmake(layout, &books.layouts); }
+int cublasLtMatrixLayoutDestroy(ft_lt_layout layout) {
+    const int twin = layout != NULL ? lt_twin_drop(LT_TWIN_LAYOUT, layout->twin) : OK;
+    return unmake(layout, &books.layouts) == OK ? twin_said(twin) : BAD;
+}
 
 int cublasLtMatrixLayoutSetAttribute(ft_lt_layout layout, unsigned attribute, const void *value, size_t bytes);
 int cublasLtMatrixLayoutSetAttribute(ft_lt_layout layout, unsigned attribute, const void *value, size_t bytes) {
@@ -178,9 +198,12 @@ int cublasLtMatmulPreferenceCreate(ft_lt_preference *preference) {
     LT_BEGIN;
     *preference = make(sizeof **preference, &books.preferences);
     **preference = (struct ft_lt_preference_object){.reduction = REDUCTION_ALL, .alignment = {256, 256, 256, 256}};
-    return OK;
+    return twin_said(lt_twin_preference(&(*preference)->twin));
 }
-int cublasLtMatmulPreferenceDestroy(ft_lt_preference preference) { return unmake(preference, &books.preferences); }
+int cublasLtMatmulPreferenceDestroy(ft_lt_preference preference) {
+    const int twin = preference != NULL ? lt_twin_drop(LT_TWIN_PREFERENCE, preference->twin) : OK;
+    return unmake(preference, &books.preferences) == OK ? twin_said(twin) : BAD;
+}
 
 // ---- attributes -------------------------------------------------------------------------------------------------
 
@@ -201,7 +224,7 @@ int cublasLtMatmulDescSetAttribute(ft_lt_desc desc, ft_lt_desc_attribute attribu
     }
     LT_DEMAND(where.to != NULL && bytes == where.bytes, BAD);
     memcpy(where.to, value, bytes);
-    return OK;
+    return twin_said(lt_twin_set(LT_TWIN_DESC, desc->twin, attribute, value, bytes));
 }
 
 int cublasLtMatmulPreferenceSetAttribute(ft_lt_preference preference, ft_lt_preference_attribute attribute,
@@ -211,16 +234,15 @@ int cublasLtMatmulPreferenceSetAttribute(ft_lt_preference preference, ft_lt_pref
     if (attribute == FT_LT_PREFER_WORKSPACE) {
         LT_DEMAND(bytes == sizeof preference->workspace, BAD);
         memcpy(&preference->workspace, value, bytes);
-        return OK;
-    }
-    LT_DEMAND(bytes == sizeof(uint32_t), BAD);
-    if (attribute == FT_LT_PREFER_REDUCTION) {
+    } else if (attribute == FT_LT_PREFER_REDUCTION) {
+        LT_DEMAND(bytes == sizeof(uint32_t), BAD);
         memcpy(&preference->reduction, value, bytes);
-        return OK;
+    } else {
+        LT_DEMAND(bytes == sizeof(uint32_t), BAD);
+        LT_DEMAND(attribute >= FT_LT_PREFER_ALIGNMENT_A && attribute <= FT_LT_PREFER_ALIGNMENT_D, BAD);
+        memcpy(&preference->alignment[attribute - FT_LT_PREFER_ALIGNMENT_A], value, bytes);
     }
-    LT_DEMAND(attribute >= FT_LT_PREFER_ALIGNMENT_A && attribute <= FT_LT_PREFER_ALIGNMENT_D, BAD);
-    memcpy(&preference->alignment[attribute - FT_LT_PREFER_ALIGNMENT_A], value, bytes);
-    return OK;
+    return twin_said(lt_twin_set(LT_TWIN_PREFERENCE, preference->twin, attribute, value, bytes));
 }
 
 // ---- does it fit together? --------------------------------------------------------------------------------------
