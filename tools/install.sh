@@ -42,6 +42,7 @@ for goal in "${@:-build}"; do
     need libssl-dev has_library libcrypto
     need libcurl4-openssl-dev has_library libcurl
     need libsqlite3-dev has_library sqlite3
+    need libpq-dev has_library libpq
     need libjpeg-dev has_library libjpeg
     need libpng-dev has_library libpng
     need libwebp-dev has_library libwebp
@@ -50,6 +51,7 @@ for goal in "${@:-build}"; do
     case $goal in
     test)
         need libcmocka-dev has_library cmocka
+        need postgresql eval 'compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || has postgres' # a test starts a server of its own
         need python3 has python3
         need python3-pip eval '"${0%/*}/cuda_headers.sh" --check || python3 -m pip --version' # which fetches them
         ;;

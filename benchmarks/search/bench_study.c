@@ -1,4 +1,4 @@
-// bench_study.c - a whole study on disk: bench_study [trials] [full] [alone] [FILE]
+// bench_study.c - a whole study on disk: bench_study [trials] [full] [alone] [FILE or URL]
 // 10 mixed parameters, a trivial objective, TPE as the parity tests run it (24 candidates, full history), every trial
 // stored in two transactions: begin and parameters, then the end. What was committed survives kill -9; with `full`
 // (synchronous=FULL) a power cut too. `alone`: parameters one by one instead of jointly.
@@ -95,6 +95,7 @@ static ft_status run(bench *b, int trials, const char *path, int flags) {
     for (int64_t i = 0; i < b->study->trials.count; i++)
         best = fmin(best, b->study->trials.trial[i].values[0]);
     ft_storage *storage = b->storage;
+    const unsigned long long trips = ft_storage_trips(storage);
     b->storage = NULL;
     ft_sampler_free(b->sampler);
     ft_stored_close(b->study);
@@ -103,9 +104,10 @@ static ft_status run(bench *b, int trials, const char *path, int flags) {
     processor = clock_now(CLOCK_PROCESS_CPUTIME_ID) - processor - b->check_processor;
     printf("{\"trials\": %d, \"synchronous\": \"%s\", \"parameters\": \"%s\", \"wall_seconds\": %.3f, "
            "\"processor_seconds\": %.3f, \"suggest_seconds\": %.3f, \"late_us_per_parameter\": %.1f, "
-           "\"checked\": %d, \"equal\": %d, \"best\": %.6g}\n",
-           trials, flags != 0 ? "FULL" : "NORMAL", b->options.multivariate == FT_SWITCH_OFF ? "one by one" : "joint", wall,
-           processor, b->suggest, 1e6 * b->late_suggest / LATE / TPE_PARAMETERS, b->checked, b->equal, best);
+           "\"checked\": %d, \"equal\": %d, \"best\": %.6g, \"round_trips\": %llu}\n",
+           trials, flags != 0 ? "FULL" : "NORMAL", b->options.multivariate == FT_SWITCH_OFF ? "one by one" : "joint",
+           wall, processor, b->suggest, 1e6 * b->late_suggest / LATE / TPE_PARAMETERS, b->checked, b->equal, best,
+           trips);
     return b->equal == b->checked ? FT_OK
                                   : ft_fail(FT_FAILED, "bench_study", "the plain version suggests other values");
 }

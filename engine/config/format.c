@@ -1,6 +1,8 @@
 // format.c - values and options as text: messages, config.ini, the commented reference.
 #include "engine/config/options.h"
 
+#include "base/url.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -134,7 +136,15 @@ static const char *value_text(const void *values, const ft_option *option, char 
     case FT_OPTION_STRING:
         if (option->secret && strncmp(*(const char *const *)field, "file:", 5) != 0) return "";
         return *(const char *const *)field;
-    case FT_OPTION_PATH:
+    case FT_OPTION_PATH: {
+        const char *path = *(const char *const *)field;
+        if (option->scheme == NULL || !ft_url_is_postgres(path)) return path;
+        ft_arena arena = {0};
+        const char *shown = ft_url_shown(&arena, path); // without a password
+        snprintf(scratch, size, "%s", shown != NULL ? shown : "");
+        ft_arena_free(&arena);
+        break;
+    }
     case FT_OPTION_NAME: return *(const char *const *)field;
     case FT_OPTION_INT: {
         int64_t value = *(const int64_t *)field;

@@ -289,6 +289,9 @@ static ft_status set_path(ft_config *config, const ft_option *option, const char
     if (option->scheme != NULL && strncmp(text, option->scheme, strlen(option->scheme)) == 0) {
         scheme = option->scheme;
         path += strlen(scheme);
+    } else if (option->scheme != NULL && strncmp(text, "journal:", 8) == 0) {
+        scheme = "journal:";
+        path += strlen(scheme);
     }
     // A URL of another kind, and what is no file, are for those to refuse who would open them.
     if (option->scheme != NULL) as_is = *path == '\0' || *path == ':' || strstr(path, "://") != NULL;

@@ -15,8 +15,9 @@ static const struct {
     const char *usage;
 } subcommands[] = {
     {"create", ft_study_create, NO_STUDY, "--json --direction",
-     "create [CONFIG.ini] [--study NAME] [--storage sqlite:///FILE] [--direction minimize|maximize[,...]] [section.key=value ...]"},
-    {"list", ft_study_list, NO_STUDY, "--json", "list [--storage sqlite:///FILE] [--json]"},
+     "create [CONFIG.ini] [--study NAME] [--storage URL] [--direction minimize|maximize[,...]] [section.key=value "
+     "...]"},
+    {"list", ft_study_list, NO_STUDY, "--json", "list [--storage URL] [--json]"},
     {"show", ft_study_show, READS, "--json", "show [NAME] [--json]"},
     {"best", ft_study_best, READS, "--json", "best [NAME] [--json]"},
     {"trials", ft_study_trials, READS, "--json --state --top", "trials [NAME] [--state STATE] [--top N] [--json]"},
@@ -26,8 +27,7 @@ static const struct {
     {"tell", ft_study_tell, WRITES, "--json --state --step",
      "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--step STEP] [--json] [study.KEY=VALUE ...]"},
     {"export", ft_study_export, READS, "--format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
-    {"import", ft_study_import, NO_STUDY, "--json --from",
-     "import FILE [--study NAME] [--storage sqlite:///FILE] [--from STUDY]"},
+    {"import", ft_study_import, NO_STUDY, "--json --from", "import FILE [--study NAME] [--storage URL] [--from STUDY]"},
     {"report", ft_study_report, READS, "--output --svg", "report [NAME] [--output FILE|-] [--svg DIRECTORY]"},
     {"delete", ft_study_delete, WRITES, "--yes", "delete NAME --yes"},
 };

@@ -16,7 +16,7 @@ static ft_status print(const study_call *call, const ft_stored *study, const ft_
         json_t *document = json_object();
         ft_json_put(document, "format_version", json_integer(1), &failed);
         ft_json_put(document, "study", ft_json_text(study->name), &failed);
-        ft_json_put(document, "storage", ft_json_text(place->url), &failed);
+        ft_json_put(document, "storage", ft_json_text(place->shown), &failed);
         ft_json_put(document, "trials", json_integer(trials), &failed);
         return ft_study_print_json(document, failed);
     }

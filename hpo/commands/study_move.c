@@ -131,7 +131,8 @@ static ft_status take_in(study_call *call, const char *path, ft_storage *source,
 static ft_status import_into(study_call *call, const char *path, ft_storage *source, const char *source_name,
                              const char *name) {
     FT_TRY(ft_study_locate(name, call->storage, &call->arena, &call->place));
-    bool was_there = ft_path_exists(call->place.path), had_directory = ft_path_exists(call->place.directory);
+    bool was_there = call->place.remote || ft_path_exists(call->place.path),
+         had_directory = ft_path_exists(call->place.directory);
     if (call->storage == NULL) FT_TRY(ft_make_directories(call->place.directory));
     ft_status status = take_in(call, path, source, source_name);
     if (status == FT_OK || was_there) return status;
@@ -195,7 +196,7 @@ ft_status ft_study_import(study_call *call) {
         json_t *document = json_object();
         ft_json_put(document, "format_version", json_integer(1), &failed);
         ft_json_put(document, "study", ft_json_text(call->opened->name), &failed);
-        ft_json_put(document, "storage", ft_json_text(call->place.url), &failed);
+        ft_json_put(document, "storage", ft_json_text(call->place.shown), &failed);
         ft_json_put(document, "trials", json_integer(trials->count), &failed);
         return ft_study_print_json(document, failed);
     }

@@ -220,7 +220,7 @@ static ft_status show_json(study_call *call, const overview *o) {
         if (o->alone != NULL) ft_json_put(p, "importance_of", each, &failed);
         ft_json_append(parameters, p, &failed);
     }
-    ft_json_put(document, "storage", ft_json_text(call->place.url), &failed);
+    ft_json_put(document, "storage", ft_json_text(call->place.shown), &failed);
     ft_json_put(document, "directory", ft_json_text(call->place.directory), &failed);
     ft_json_put(document, "objectives", objectives, &failed);
     ft_json_put(document, "trials", counts_value(o->counts, &failed), &failed);

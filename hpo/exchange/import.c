@@ -18,49 +18,6 @@ typedef struct reader {
     char where[512]; // file:line
 } reader;
 
-// ---- JSON as Python writes it ---------------------------------------------------------------------------------------
-
-static void write_value(FILE *out, const json_t *value);
-
-static void write_list(FILE *out, const json_t *value) {
-    putc('[', out);
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        if (i > 0) fputs(", ", out);
-        write_value(out, json_array_get(value, i));
-    }
-    putc(']', out);
-}
-
-static void write_object(FILE *out, const json_t *value) {
-    json_t *walked = (json_t *)value; // Jansson's iterators take no const and change nothing
-    bool first = true;
-    putc('{', out);
-    for (void *at = json_object_iter(walked); at != NULL; at = json_object_iter_next(walked, at), first = false) {
-        if (!first) fputs(", ", out);
-        ft_pyjson_write_text(out, json_object_iter_key(at));
-        fputs(": ", out);
-        write_value(out, json_object_iter_value(at));
-    }
-    putc('}', out);
-}
-
-static void write_value(FILE *out, const json_t *value) {
-    ft_choice scalar;
-    if (ft_pyjson_scalar(value, &scalar))
-        ft_pyjson_write_scalar(out, &scalar); // {"NaN": 0} too
-    else if (json_is_array(value))
-        write_list(out, value);
-    else
-        write_object(out, value);
-}
-
-static ft_status python_text(const json_t *value, char **text) {
-    ft_text_stream stream;
-    FT_TRY(ft_text_open(&stream));
-    write_value(stream.file, value);
-    return ft_text_close(&stream, text);
-}
-
 // ---- fields ---------------------------------------------------------------------------------------------------------
 
 static ft_status bad(const reader *r, const char *key, const char *what) {
@@ -99,7 +56,7 @@ static ft_status set_attributes(const reader *r, ft_stored *study, int64_t numbe
         FT_TRY(object_of(r, line, keys[kind], &object));
         for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
             char *text;
-            FT_TRY(python_text(json_object_iter_value(at), &text));
+            FT_TRY(ft_pyjson_text(json_object_iter_value(at), &text));
             ft_status status =
                 ft_stored_set_attribute(study, number, (ft_attribute_kind)kind, json_object_iter_key(at), text);
             free(text);
@@ -136,7 +93,7 @@ static ft_status set_params(const reader *r, ft_stored *study, int64_t number, c
         const json_t *described = json_object_get(distributions, name);
         if (described == NULL) return bad(r, name, "there is no distribution of this parameter");
         char *text;
-        FT_TRY(python_text(described, &text));
+        FT_TRY(ft_pyjson_text(described, &text));
         ft_arena arena = {0};
         ft_distribution d;
         double value = 0;
@@ -168,18 +125,15 @@ static ft_status set_reports(const reader *r, ft_stored *study, int64_t number, 
 // Times are set behind the back of storage.h, which knows only "now": within the transaction that made the trial.
 static ft_status set_times(const reader *r, ft_stored *study, int64_t number, const json_t *line) {
     static const char *const keys[] = {"datetime_start", "datetime_complete"};
+    char text[2][FT_EXCHANGE_TIME];
     for (int k = 0; k < 2; k++) {
         const char *given;
         FT_TRY(ft_json_string(line, r->where, keys[k], NULL, &given));
-        char text[FT_EXCHANGE_TIME], sql[256];
-        ft_exchange_time(ft_sql_time(given), text);
-        if (given != NULL && text[0] == '\0') return bad(r, keys[k], "must be YYYY-MM-DD HH:MM:SS");
-        snprintf(sql, sizeof sql, "UPDATE trials SET %s = %s%s%s WHERE trial_id = %lld", keys[k],
-                 given != NULL ? "'" : "", given != NULL ? text : "NULL", given != NULL ? "'" : "",
-                 (long long)study->trial_ids[number]);
-        FT_TRY(ft_sql_script(study->storage, sql));
+        ft_exchange_time(ft_sql_time(given), text[k]);
+        if (given != NULL && text[k][0] == '\0') return bad(r, keys[k], "must be YYYY-MM-DD HH:MM:SS");
     }
-    return FT_OK;
+    return ft_sql_run(study->storage, FT_SQL_TRIAL_TIMES_SET, NULL, "itt", study->trial_ids[number],
+                      text[0][0] != '\0' ? text[0] : NULL, text[1][0] != '\0' ? text[1] : NULL);
 }
 
 // ---- lines ----------------------------------------------------------------------------------------------------------

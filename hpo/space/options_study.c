@@ -26,28 +26,41 @@ static const ft_option rows[] = {
     STRING(study.name, FREE, "", .elsewhere = "study_name",
            .help = "Name of the study and of its directory in studies/. Empty: the configuration file's."),
     PATH(study.storage, FREE, "", .scheme = "sqlite:///", .elsewhere = "storage_url",
-         .help = "Where trials are kept, as sqlite:///FILE. Empty: study.db in the study's directory."),
+         .help = "Where trials are kept: sqlite:///FILE, journal:FILE (Optuna's journal, for network disks), or "
+                 "postgresql://USER@HOST/DATABASE, which "
+                 "several machines share. Empty: study.db in the study's directory."),
+    DURATION(study.reconnect, FREE, "1h", 0, 1e9,
+             .help =
+                 "How long a database server that is gone is waited for; trials that run are saved after a minute."),
     STRING(study.objective, FIXED, "", .elsewhere = "directions direction metric_name",
-           .help = "What is looked for: maximize or minimize, then eval.METRIC, test.METRIC, train.loss, seconds.total, "
-                   "seconds.train, tokens_per_second, memory.peak_reserved_bytes or the like; several are separated by "
-                   "commas. Empty: the best eval.metric."),
-    STRING(study.constraints, FIXED, "",
-           .help = "What a trial must keep to be the best one, as memory.peak_reserved_bytes <= 8GiB, seconds.total <= 10m; "
-                   "TPE learns to stay within."),
+           .help =
+               "What is looked for: maximize or minimize, then eval.METRIC, test.METRIC, train.loss, seconds.total, "
+               "seconds.train, tokens_per_second, memory.peak_reserved_bytes or the like; several are separated by "
+               "commas. Empty: the best eval.metric."),
+    STRING(
+        study.constraints, FIXED, "",
+        .help =
+            "What a trial must keep to be the best one, as memory.peak_reserved_bytes <= 8GiB, seconds.total <= 10m; "
+            "TPE learns to stay within."),
     INT(study.trials, FREE, "30", 0, ANY, .unit = "trials", .elsewhere = "n_trials num_trials max_trials max_evals",
-        .help = "Finished trials (complete, pruned and failed) at which the study ends, whoever ran them. 0: it has no end."),
-    DURATION(study.timeout, FREE, "0", 0, 1e9,
-             .elsewhere = "max_time time_budget_s",
+        .help = "Finished trials (complete, pruned and failed) at which the study ends, whoever ran them. 0: it has no "
+                "end."),
+    DURATION(study.timeout, FREE, "0", 0, 1e9, .elsewhere = "max_time time_budget_s",
              .help = "Stops after so long; the running trial is saved and goes on the next time. 0: no limit."),
     INT(study.seed, FREE, "42", 0, 4294967295, .elsewhere = "sampler_seed",
         .help = "Seed of the search. The same seed gives the same trials, also after a kill and a resume."),
     NAME(study.sampler, FREE, "tpe", sampler_choices, .elsewhere = "search_algorithm search_alg",
-         .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and diverged trials "
-                 "where not to look. auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe. grid tries every combination once."),
-    INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials", .elsewhere = "n_startup_trials n_initial_points",
-        .help = "Complete and pruned trials before TPE begins; until then values are random. gp: trials that ended, failed ones "
+         .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
+                 "diverged trials "
+                 "where not to look. auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe. "
+                 "grid tries every combination once."),
+    INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials",
+        .elsewhere = "n_startup_trials n_initial_points",
+        .help = "Complete and pruned trials before TPE begins; until then values are random. gp: trials that ended, "
+                "failed ones "
                 "too; until then values are quasi-random."),
-    BOOL(study.quasi_startup, FREE, "false", .help = "Spread the first trials evenly (quasi-random) instead of at random."),
+    BOOL(study.quasi_startup, FREE, "false",
+         .help = "Spread the first trials evenly (quasi-random) instead of at random."),
     INT(study.candidates, FREE, "24", 1, 1 << 20, .elsewhere = "n_ei_candidates",
         .help = "Points that TPE draws, of which it takes the most promising one."),
     NAME(study.multivariate, FREE, "auto", multivariate_choices,
@@ -67,7 +80,8 @@ static const ft_option rows[] = {
     INT(study.grid_points, FREE, "5", 2, 1 << 20, .unit = "values",
         .help = "Values of a float without a step in a grid, evenly spaced (in logarithms where it is log)."),
     NAME(study.pruner, FREE, "none", pruner_choices,
-         .help = "Who stops trials that will not become good, judging by the objective at every evaluation. wilcoxon: by the "
+         .help = "Who stops trials that will not become good, judging by the objective at every evaluation. wilcoxon: "
+                 "by the "
                  "runs of data.folds or train.seeds, each held against the same one of the best trial; stops what a "
                  "signed-rank test finds worse with p < 0.1, which takes four runs."),
     FLOAT(study.pruner_percentile, FREE, "50", 0, 100,
@@ -109,38 +123,53 @@ static const ft_option rows[] = {
         .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
                 "counted. 0: never."),
     INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs max_concurrent",
-        .help = "Trials that run at the same time, each in a worker process of its own (or several, study.pack); with device.threads = 0 they "
-                "share the cores. auto: one a core, at most 8. Fewer where the memory of so many processes is not there beside the "
+        .help = "Trials that run at the same time, each in a worker process of its own (or several, study.pack); with "
+                "device.threads = 0 they "
+                "share the cores. auto: one a core, at most 8. Fewer where the memory of so many processes is not "
+                "there beside the "
                 "coordinator's, which plans of the space tell before the first trial."),
     INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker",
-        .help = "How many of the trials that run at the same time share a worker process and one copy of a frozen model: of a study of adapters on the CPU whose "
-                "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model is in memory once, and their "
-                "micro-batches go through its weights together. Results are those of trials that run alone, to the bit; a worker "
-                "that is killed costs each of its trials one retry. Trials that cannot share a model run in turn. At least so many run at the same time, whatever study.parallel is. "
-                "auto: all of study.parallel where there is no memory for as many processes, or where a plan predicts at least 20% less time; else 1."),
-    INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_tasks_per_child maxtasksperchild",
-        .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where memory is feared that "
-                "libraries and drivers never give back. No result changes; one with study.pack above 1 stays. 0: it stays as long as it is sound."),
+        .help = "How many of the trials that run at the same time share a worker process and one copy of a frozen "
+                "model: of a study of adapters on the CPU whose "
+                "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model "
+                "is in memory once, and their "
+                "micro-batches go through its weights together. Results are those of trials that run alone, to the "
+                "bit; a worker "
+                "that is killed costs each of its trials one retry. Trials that cannot share a model run in turn. At "
+                "least so many run at the same time, whatever study.parallel is. "
+                "auto: all of study.parallel where there is no memory for as many processes, or where a plan predicts "
+                "at least 20% less time; else 1."),
+    INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials",
+        .elsewhere = "max_tasks_per_child maxtasksperchild",
+        .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where "
+                "memory is feared that "
+                "libraries and drivers never give back. No result changes; one with study.pack above 1 stays. 0: it "
+                "stays as long as it is sound."),
     INT(study.max_retries, FREE, "2", 0, 1 << 20, .unit = "times", .elsewhere = "max_retry",
-        .help = "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "
-                "the device failed. A full disk costs none: the trial waits for room. One that diverged or ran out of memory is "
-                "never tried again."),
-    DURATION(study.heartbeat_timeout, FREE, "10m", 0, 1e9,
-             .elsewhere = "heartbeat_interval worker_timeout",
-             .help = "A worker without a sign of life for so long (no micro-batch, no evaluation, no step) hangs, and is "
-                     "replaced. 0: never."),
+        .help =
+            "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "
+            "the device failed. A full disk costs none: the trial waits for room. One that diverged or ran out of "
+            "memory is "
+            "never tried again."),
+    DURATION(study.heartbeat_timeout, FREE, "10m", 0, 1e9, .elsewhere = "heartbeat_interval worker_timeout",
+             .help =
+                 "A worker without a sign of life for so long (no micro-batch, no evaluation, no step) hangs, and is "
+                 "replaced. 0: never."),
     NAME(study.memory_policy, FREE, "fit", memory_policy_choices,
-         .help = "What to do about a trial whose planned memory is more than memory.limit. fit: what is at auto is chosen "
-                 "so that it fits, with the batch of the trial as it is. constrain: it is not run, and the excess is a "
-                 "constraint that TPE learns from. prune: it is not run, and counts as pruned. With "
-                 "these two and activations in memory.offload, train.gradient_checkpointing=auto is on wherever the trial runs."),
+         .help =
+             "What to do about a trial whose planned memory is more than memory.limit. fit: what is at auto is chosen "
+             "so that it fits, with the batch of the trial as it is. constrain: it is not run, and the excess is a "
+             "constraint that TPE learns from. prune: it is not run, and counts as pruned. With "
+             "these two and activations in memory.offload, train.gradient_checkpointing=auto is on wherever the trial "
+             "runs."),
     SIZE(study.report_memory_over, FREE, "auto", 1, 1LL << 50, .automatic = true,
          .elsewhere = "memory_threshold report_threshold_gb",
          .help = "At the end, list the trials whose peak of reserved memory was above this, as 8GiB. auto: no list."),
-    SIZE(study.min_free_disk, FREE, "auto", 1, 1LL << 50, .automatic = true,
-         .elsewhere = "min_disk_space",
-         .help = "The study pauses while less is free on its disk, as 10GiB. auto: twice what the largest trial has left there, "
-                 "for each that runs and one more. It pauses too after a trial that found the disk full: until clearly more is free, or "
+    SIZE(study.min_free_disk, FREE, "auto", 1, 1LL << 50, .automatic = true, .elsewhere = "min_disk_space",
+         .help = "The study pauses while less is free on its disk, as 10GiB. auto: twice what the largest trial has "
+                 "left there, "
+                 "for each that runs and one more. It pauses too after a trial that found the disk full: until clearly "
+                 "more is free, or "
                  "for 1 second, and twice as long each time, up to 10 minutes."),
     NAME(study.keep, FREE, "best", keep_choices,
          .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),

@@ -13,6 +13,7 @@ typedef struct ft_study_options {
     const char *constraints;    // "memory.peak_reserved_bytes <= 8GiB"; "": none
     int64_t trials;             // finished ones; 0: no end
     double timeout;             // seconds; 0: none
+    double reconnect;           // seconds that a server which is gone is waited for
     int64_t seed;
     const char *sampler; // tpe | auto | gp | random | grid | quasi_random
     int64_t startup_trials, candidates;

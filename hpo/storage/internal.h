@@ -1,10 +1,13 @@
-// internal.h - SQL behind storage.h: every statement of the program in one list, prepared on first use and kept.
+// internal.h - behind storage.h: every statement of the program in one list, which says in SQLite's words what each
+// means, and what a kind of database (sqlite.c, postgres.c, journal.c) has to do for this room. A statement is prepared
+// on first use.
 #ifndef FT_HPO_STORAGE_INTERNAL_H
 #define FT_HPO_STORAGE_INTERNAL_H
 
 #include "hpo/storage/storage.h"
 
 #include <sqlite3.h>
+#include <stdarg.h>
 
 #define UNFINISHED " FROM trials WHERE trial_id = ?1 AND state IN ('RUNNING', 'WAITING') "
 // Statements up to FT_SQL_LAST_READ are prepared when a file is opened, which finds missing tables and columns.
@@ -65,7 +68,8 @@
                                   "VALUES (?1, ?2, ?3) "                                                               \
                                   "ON CONFLICT (study_id, key) DO UPDATE SET value_json = excluded.value_json")        \
     X(HEARTBEAT_SET, "INSERT INTO trial_heartbeats (trial_id, heartbeat) SELECT ?1, CURRENT_TIMESTAMP" UNFINISHED      \
-                     "ON CONFLICT (trial_id) DO UPDATE SET heartbeat = excluded.heartbeat")
+                     "ON CONFLICT (trial_id) DO UPDATE SET heartbeat = excluded.heartbeat")                            \
+    X(TRIAL_TIMES_SET, "UPDATE trials SET datetime_start = ?2, datetime_complete = ?3 WHERE trial_id = ?1")
 
 typedef enum ft_sql {
 #define X(name, text) FT_SQL_##name,
@@ -75,13 +79,44 @@ typedef enum ft_sql {
     FT_SQL_LAST_READ = FT_SQL_HEARTBEAT_AGE,
 } ft_sql;
 
+// How a kind of database does it. Of a storage that is open, but for blank.
+typedef struct ft_database {
+    ft_status (*bind)(ft_storage *storage, ft_sql id, const char *types, va_list arguments);
+    ft_status (*step)(ft_storage *storage, ft_sql id, bool *row);
+    void (*reset)(ft_storage *storage, ft_sql id);
+    ft_status (*run)(ft_storage *storage, ft_sql id, int *changed, const char *types, va_list arguments);
+    int64_t (*last_id)(ft_storage *storage); // of the row that was inserted last
+    const char *(*text)(ft_storage *storage, ft_sql id, int column, size_t *length); // NULL: no text
+    bool (*integer)(ft_storage *storage, ft_sql id, int column, int64_t *out);
+    bool (*number)(ft_storage *storage, ft_sql id, int column, double *out);
+    ft_status (*begin)(ft_storage *storage); // of the outermost group
+    ft_status (*commit)(ft_storage *storage);
+    void (*rollback)(ft_storage *storage); // keeps the present error
+    // A refresh begins, and, unless it failed or there is nothing new, ends.
+    ft_status (*look)(ft_stored *study, bool *news);
+    void (*looked)(ft_stored *study, bool whole);
+    ft_status (*claim)(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
+    ft_status (*claimed)(ft_storage *storage, const ft_claim *claim, bool *by_others);
+    ft_status (*delete_study)(ft_storage *storage, int64_t id); // in a group
+    ft_status (*full_sync)(ft_storage *storage, bool full);
+    ft_status (*blank)(const char *url, bool *blank);
+    ft_status (*open)(ft_storage *storage, const char *url, int flags);
+    ft_status (*close)(ft_storage *storage); // what open has made, also a part of it
+} ft_database;
+extern const ft_database ft_sqlite, ft_postgres_database, ft_journal_database;
+
 struct ft_storage {
-    sqlite3 *db;
-    char *path;
+    const ft_database *is;
+    char *path; // what messages call it: a file, or an address without a password
     bool writable;
-    int lock;  // lock.c; -1: none
-    bool copied; // moved.c: what is in the file without a name was saved, or could not be
-    int depth; // of open groups
+    int depth;                    // of open groups
+    struct ft_postgres *postgres; // postgres.h
+    struct ft_journal *journal;   // journal.h
+    // SQLite's
+    sqlite3 *db;
+    int lock;        // lock.c; -1: none
+    bool copied;     // moved.c: what is in the file without a name was saved, or could not be
+    int64_t version; // of the file, as the last look found it
     sqlite3_stmt *statements[FT_SQL_COUNT];
 };
 
@@ -94,7 +129,8 @@ ft_status ft_sql_step(ft_storage *storage, ft_sql id, bool *row);
 void ft_sql_reset(ft_storage *storage, ft_sql id); // leaves a statement before its last row
 // A statement without rows; *changed (may be NULL) is how many rows it wrote.
 ft_status ft_sql_run(ft_storage *storage, ft_sql id, int *changed, const char *types, ...);
-// SQL that is used once, without parameters and rows.
+int64_t ft_sql_last_id(ft_storage *storage);
+// SQL that is used once, without parameters and rows: SQLite's.
 ft_status ft_sql_script(ft_storage *storage, const char *sql);
 
 // Columns of the present row. A text is valid until the next step; NULL: it is NULL, or not text, or holds a NUL
@@ -106,7 +142,29 @@ bool ft_sql_double(ft_storage *storage, ft_sql id, int column, double *out); // 
 bool ft_sql_typed(ft_storage *storage, ft_sql id, int column, double *out);
 const char *ft_sql_type_name(double value);
 
-ft_status ft_schema_check(ft_storage *storage, bool create); // schema.c
+// schema.c, SQLite's.
+ft_status ft_schema_check(ft_storage *storage, bool create);
+ft_status ft_sqlite_open(ft_storage *storage, const char *url, int flags);
+ft_status ft_sqlite_close(ft_storage *storage);
+ft_status ft_sqlite_blank(const char *url, bool *blank);
+ft_status ft_sqlite_full_sync(ft_storage *storage, bool full);
+// Of a version of the tables: FT_INVALID unless it is ours. `upgrade`: the URL that Optuna's command takes.
+ft_status ft_schema_version(const char *path, const char *upgrade, const char *alembic, const char *number,
+                            const char *library);
+// studies.c: the tables below a trial and below a study, and what their rows hold beside an id of their own and its.
+typedef struct ft_table {
+    const char *name, *columns;
+} ft_table;
+enum { FT_TRIAL_TABLES = 6, FT_STUDY_TABLES = 3 };
+extern const ft_table ft_trial_tables[FT_TRIAL_TABLES], ft_study_tables[FT_STUDY_TABLES];
+// copy.c: from one kind of database to another.
+ft_status ft_storage_copy_rows(ft_storage *to, ft_storage *from, const char *name, const char *new_name);
+// lock.c
+uint64_t ft_claim_hash(const ft_claim *claim);
+const char *
+ft_network_disk(const char *path); // what kind of network disk the file is on, or is to be on; NULL: on none
+ft_status ft_sqlite_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
+ft_status ft_sqlite_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others);
 // moved.c. FT_FAILED: the file is no longer where it was opened.
 bool ft_storage_moved(ft_storage *storage);
 ft_status ft_sql_check_place(ft_storage *storage);

@@ -383,21 +383,14 @@ static ft_status load_changed(ft_stored *study) {
 
 ft_status ft_stored_refresh(ft_stored *study) {
     ft_storage *storage = study->storage;
-    bool row;
-    int64_t version = 0;
-    FT_TRY(ft_sql_bind(storage, FT_SQL_DATA_VERSION, ""));
-    FT_TRY(ft_sql_step(storage, FT_SQL_DATA_VERSION, &row));
-    if (row) ft_sql_int(storage, FT_SQL_DATA_VERSION, 0, &version); // counts the commits of others
-    ft_sql_reset(storage, FT_SQL_DATA_VERSION);
-    if (version == study->data_version) return FT_OK;
-    // One transaction, so that all tables are read at one moment.
-    if (storage->depth == 0) FT_TRY(ft_sql_run(storage, FT_SQL_BEGIN_READ, NULL, ""));
+    bool news;
+    FT_TRY(storage->is->look(study, &news));
+    if (!news) return FT_OK;
     ft_status status = load_changed(study);
     if (status == FT_OK) status = load_new(study);
     for (int id = FT_SQL_TRIALS_AFTER; id <= (int)FT_SQL_SYSTEM_ATTRIBUTES; id++)
         ft_sql_reset(storage, (ft_sql)id);
-    if (storage->depth == 0) sqlite3_exec(storage->db, "ROLLBACK", NULL, NULL, NULL); // nothing was written
-    if (status == FT_OK) study->data_version = version;
+    storage->is->looked(study, status == FT_OK);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/nearest.h"
+#include "base/url.h"
 #include "base/utf8.h"
 
 #include <dirent.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 
 static const char STUDIES[] = "studies", FILE_NAME[] = "study.db", PREFIX[] = "sqlite:///";
+static const char HOW[] =
+    "sqlite:///FILE, with four slashes for an absolute path, postgresql://USER@HOST/DATABASE, or journal:FILE";
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
@@ -85,15 +88,17 @@ ft_status ft_study_names(ft_arena *arena, const char ***names, int *count) {
 // ---- places ---------------------------------------------------------------------------------------------------------
 
 static ft_status path_of(const char *storage, const char **path) {
-    bool url = strncmp(storage, PREFIX, sizeof PREFIX - 1) == 0;
-    *path = url ? storage + sizeof PREFIX - 1 : storage;
+    size_t scheme;
+    const ft_url_kind kind = ft_url_kind_of(storage, &scheme);
+    *path = storage + scheme;
     bool memory = strcmp(*path, ":memory:") == 0;
-    if (**path != '\0' && !memory && (url || strstr(storage, "://") == NULL)) return FT_OK;
+    const bool file = kind == FT_URL_FILE || kind == FT_URL_JOURNAL;
+    if (file && **path != '\0' && !memory) return FT_OK;
     ft_status status = ft_fail(FT_INVALID, "--storage",
-                               **path == '\0' || memory ? "'%.200s' names no file: a study needs one to live in"
-                                                        : "'%.200s': studies are kept in SQLite files only",
-                               storage);
-    ft_hint("sqlite:///FILE, with four slashes for an absolute path");
+                               file ? "'%.*s' names no file: a study needs one to live in"
+                                    : "'%.*s...': studies are kept in SQLite files, in PostgreSQL and in journals",
+                               file ? 200 : (int)scheme, storage); // of another database it may hold a password
+    ft_hint("%s", HOW);
     return status;
 }
 
@@ -104,19 +109,37 @@ static char *own_directory(ft_arena *arena, const char *path) {
     return ft_arena_strndup(arena, path, (size_t)(slash - path));
 }
 
-static ft_status set_path(ft_arena *arena, const char *path, ft_study_place *place) {
+static bool is_journal(const char *storage) {
+    size_t scheme;
+    return ft_url_kind_of(storage, &scheme) == FT_URL_JOURNAL;
+}
+
+static ft_status set_path(ft_arena *arena, const char *path, const char *scheme, ft_study_place *place) {
     place->path = path;
-    place->url = path != NULL ? ft_arena_format(arena, "%s%s", PREFIX, path) : NULL;
+    place->shown = place->url = path != NULL ? ft_arena_format(arena, "%s%s", scheme, path) : NULL;
+    place->scheme = scheme;
     return place->url != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
+static ft_status set_address(ft_arena *arena, const char *storage, ft_study_place *place) {
+    place->remote = true;
+    place->url = ft_arena_strdup(arena, storage);
+    place->path = place->shown = ft_url_shown(arena, storage);
+    return place->url != NULL && place->shown != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
 static ft_status locate_in(const char *study, const char *storage, ft_arena *arena, ft_study_place *place) {
-    const char *path;
-    FT_TRY(path_of(storage, &path));
-    FT_TRY(set_path(arena, ft_arena_strdup(arena, path), place));
+    const char *path = "";
+    if (ft_url_is_postgres(storage)) {
+        FT_TRY(set_address(arena, storage, place));
+    } else {
+        FT_TRY(path_of(storage, &path));
+        const bool journal = is_journal(storage);
+        FT_TRY(set_path(arena, ft_arena_strdup(arena, path), journal ? "journal:" : PREFIX, place));
+        if (!journal) place->directory = own_directory(arena, path);
+    }
     if (study != NULL) FT_TRY(check_name(study));
     place->name = study != NULL ? ft_arena_strdup(arena, study) : NULL;
-    place->directory = own_directory(arena, path);
     if (study == NULL) return FT_OK;
     if (place->directory == NULL) place->directory = ft_arena_format(arena, "%s/%s", STUDIES, study);
     return place->name != NULL && place->directory != NULL ? FT_OK : FT_NO_MEMORY;
@@ -134,7 +157,7 @@ static ft_status locate_named(const char *study, ft_arena *arena, ft_study_place
     FT_TRY(check_name(place->name));
     place->directory = slash != NULL ? given : ft_arena_format(arena, "%s/%s", STUDIES, given);
     if (place->directory == NULL) return FT_NO_MEMORY;
-    return set_path(arena, ft_arena_format(arena, "%s/%s", place->directory, FILE_NAME), place);
+    return set_path(arena, ft_arena_format(arena, "%s/%s", place->directory, FILE_NAME), PREFIX, place);
 }
 
 ft_status ft_study_locate(const char *study, const char *storage, ft_arena *arena, ft_study_place *place) {
@@ -142,7 +165,7 @@ ft_status ft_study_locate(const char *study, const char *storage, ft_arena *aren
     if (storage != NULL) return locate_in(study, storage, arena, place);
     if (study != NULL) return locate_named(study, arena, place);
     ft_status status = ft_fail(FT_INVALID, "--study", "which study?");
-    ft_hint("give --study NAME, or --storage sqlite:///FILE");
+    ft_hint("give --study NAME, or --storage URL: %s", HOW);
     return status;
 }
 
@@ -219,7 +242,7 @@ ft_status ft_study_open(const char *study, const char *storage, int flags, ft_ar
     *opened = NULL;
     if (study == NULL && storage == NULL) FT_TRY(the_only_one(arena, &study));
     FT_TRY(ft_study_locate(study, storage, arena, place));
-    if (!ft_path_exists(place->path)) return no_file(storage == NULL ? study : NULL, arena, place);
+    if (!place->remote && !ft_path_exists(place->path)) return no_file(storage == NULL ? study : NULL, arena, place);
     FT_TRY(ft_storage_open(place->url, flags, file));
     ft_status status = study_in(*file, storage == NULL, arena, place, opened);
     if (status == FT_OK) return FT_OK;

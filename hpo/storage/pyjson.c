@@ -141,6 +141,38 @@ void ft_pyjson_write_scalar(FILE *out, const ft_choice *value) {
     }
 }
 
+static void write_list(FILE *out, const json_t *value) {
+    putc('[', out);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        if (i > 0) fputs(", ", out);
+        ft_pyjson_write_value(out, json_array_get(value, i));
+    }
+    putc(']', out);
+}
+
+static void write_object(FILE *out, const json_t *value) {
+    json_t *walked = (json_t *)value; // Jansson's iterators take no const and change nothing
+    bool first = true;
+    putc('{', out);
+    for (void *at = json_object_iter(walked); at != NULL; at = json_object_iter_next(walked, at), first = false) {
+        if (!first) fputs(", ", out);
+        ft_pyjson_write_text(out, json_object_iter_key(at));
+        fputs(": ", out);
+        ft_pyjson_write_value(out, json_object_iter_value(at));
+    }
+    putc('}', out);
+}
+
+void ft_pyjson_write_value(FILE *out, const json_t *value) {
+    ft_choice scalar;
+    if (ft_pyjson_scalar(value, &scalar))
+        ft_pyjson_write_scalar(out, &scalar); // {"NaN": 0} too
+    else if (json_is_array(value))
+        write_list(out, value);
+    else
+        write_object(out, value);
+}
+
 ft_status ft_text_open(ft_text_stream *stream) {
     *stream = (ft_text_stream){0};
     stream->file = open_memstream(&stream->data, &stream->length);
@@ -156,4 +188,11 @@ ft_status ft_text_close(ft_text_stream *stream, char **text) {
     free(stream->data);
     *text = NULL;
     return ft_fail_memory(stream->length, "a text");
+}
+
+ft_status ft_pyjson_text(const json_t *value, char **text) {
+    ft_text_stream stream;
+    FT_TRY(ft_text_open(&stream));
+    ft_pyjson_write_value(stream.file, value);
+    return ft_text_close(&stream, text);
 }

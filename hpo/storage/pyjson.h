@@ -19,6 +19,7 @@ bool ft_pyjson_scalar(const json_t *value, ft_choice *out);
 void ft_pyjson_write_text(FILE *out, const char *text);
 void ft_pyjson_write_number(FILE *out, double value); // always with a point or an exponent: a float for Python
 void ft_pyjson_write_scalar(FILE *out, const ft_choice *value);
+void ft_pyjson_write_value(FILE *out, const json_t *value); // what ft_pyjson_parse has made
 
 // A stream into a text on the heap: open, write, then close, which gives the text (free() it) or FT_NO_MEMORY.
 typedef struct ft_text_stream {
@@ -28,5 +29,6 @@ typedef struct ft_text_stream {
 } ft_text_stream;
 ft_status ft_text_open(ft_text_stream *stream);
 ft_status ft_text_close(ft_text_stream *stream, char **text);
+ft_status ft_pyjson_text(const json_t *value, char **text); // free() it
 
 #endif

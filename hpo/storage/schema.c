@@ -1,5 +1,7 @@
-// schema.c - opening and closing the file, making Optuna's tables, and knowing their versions.
+// schema.c - opening and closing a file of SQLite, making Optuna's tables in it, and knowing their versions.
 #include "hpo/storage/internal.h"
+
+#include "base/url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +84,24 @@ static ft_status has_table(ft_storage *storage, const char *name, bool *has) {
 
 // Only this one is the present schema; v3.0.0.d is the same but for an index. Optuna leaves the table empty in a file
 // that another program made, and goes by schema_version.
+ft_status ft_schema_version(const char *path, const char *upgrade, const char *alembic, const char *number,
+                            const char *library) {
+    if (strcmp(alembic, "v3.2.0.a") == 0 || strcmp(alembic, "v3.0.0.d") == 0) return FT_OK;
+    if (alembic[0] == '\0' && strcmp(number, "12") == 0) return FT_OK;
+    static const char *const older[] = {"v0.9.0.a", "v1.2.0.a", "v1.3.0.a", "v2.4.0.a",
+                                        "v2.6.0.a", "v3.0.0.a", "v3.0.0.b", "v3.0.0.c"};
+    bool is_older = alembic[0] == '\0';
+    for (size_t i = 0; i < sizeof older / sizeof older[0]; i++)
+        is_older = is_older || strcmp(alembic, older[i]) == 0;
+    ft_status status = ft_fail(FT_INVALID, path, "its tables are of version '%s' (made by '%s'), not v3.2.0.a",
+                               alembic[0] != '\0' ? alembic : number, library);
+    if (is_older)
+        ft_hint("run: optuna storage upgrade --storage %s", upgrade);
+    else
+        ft_hint("a newer Optuna made it; a newer ftengine may read it");
+    return status;
+}
+
 static ft_status check_version(ft_storage *storage) {
     char alembic[64] = "", number[64], library[64];
     bool has = false;
@@ -91,19 +111,11 @@ static ft_status check_version(ft_storage *storage) {
     FT_TRY(ask(storage, "SELECT library_version FROM version_info", library));
     FT_TRY(has_table(storage, "alembic_version", &has));
     if (has) FT_TRY(ask(storage, "SELECT version_num FROM alembic_version", alembic));
-    if (strcmp(alembic, "v3.2.0.a") == 0 || strcmp(alembic, "v3.0.0.d") == 0) return FT_OK;
-    if (alembic[0] == '\0' && strcmp(number, "12") == 0) return FT_OK;
-    static const char *const older[] = {"v0.9.0.a", "v1.2.0.a", "v1.3.0.a", "v2.4.0.a",
-                                        "v2.6.0.a", "v3.0.0.a", "v3.0.0.b", "v3.0.0.c"};
-    bool is_older = alembic[0] == '\0';
-    for (size_t i = 0; i < sizeof older / sizeof older[0]; i++)
-        is_older = is_older || strcmp(alembic, older[i]) == 0;
-    ft_status status = ft_fail(FT_INVALID, storage->path, "its tables are of version '%s' (made by '%s'), not v3.2.0.a",
-                               alembic[0] != '\0' ? alembic : number, library);
-    if (is_older)
-        ft_hint("run: optuna storage upgrade --storage sqlite:///%s", storage->path);
-    else
-        ft_hint("a newer Optuna made it; a newer ftengine may read it");
+    const char *path = storage->path;
+    ft_arena arena = {0};
+    const char *upgrade = ft_arena_format(&arena, "sqlite:///%s", path);
+    ft_status status = upgrade != NULL ? ft_schema_version(path, upgrade, alembic, number, library) : FT_NO_MEMORY;
+    ft_arena_free(&arena);
     return status;
 }
 
@@ -143,11 +155,12 @@ static void distrust(sqlite3 *db) {
 }
 
 static ft_status path_of_url(const char *url, const char **path) {
-    static const char prefix[] = "sqlite:///";
-    *path = strncmp(url, prefix, sizeof prefix - 1) == 0 ? url + sizeof prefix - 1 : url;
-    if (*path == url && strstr(url, "://") != NULL) {
-        ft_status status = ft_fail(FT_INVALID, url, "studies are kept in SQLite files only");
-        ft_hint("sqlite:///FILE, four slashes for an absolute path");
+    size_t scheme;
+    const ft_url_kind kind = ft_url_kind_of(url, &scheme);
+    *path = url + scheme;
+    if (kind == FT_URL_UNKNOWN) {
+        ft_status status = ft_fail(FT_INVALID, url, "studies are kept in SQLite files and in PostgreSQL");
+        ft_hint("sqlite:///FILE, four slashes for an absolute path, or postgresql://USER@HOST/DATABASE");
         return status;
     }
     if (**path == '\0' || strcmp(*path, ":memory:") == 0)
@@ -173,7 +186,7 @@ static ft_status play_journal_back(const char *path) {
     return FT_OK;
 }
 
-ft_status ft_storage_blank(const char *url, bool *blank) {
+ft_status ft_sqlite_blank(const char *url, bool *blank) {
     const char *path;
     struct stat file;
     FT_TRY(path_of_url(url, &path));
@@ -184,7 +197,7 @@ ft_status ft_storage_blank(const char *url, bool *blank) {
     return FT_OK;
 }
 
-ft_status ft_storage_full_sync(ft_storage *storage, bool full) {
+ft_status ft_sqlite_full_sync(ft_storage *storage, bool full) {
     return ft_sql_script(storage, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
@@ -204,8 +217,21 @@ static ft_status use_wal(ft_storage *storage) {
     return status;
 }
 
+// SQLite keeps what several processes agree on in shared memory and in locks, which other machines do not see, or not
+// in time.
+static ft_status check_disk(const char *path) {
+    const char *network = ft_network_disk(path);
+    if (network == NULL) return FT_OK;
+    ft_fail(FT_INVALID, path, "this is a network disk (%s), where SQLite can lose what several machines write",
+            network);
+    ft_hint("there --storage journal:FILE works, Optuna's journal; from anywhere --storage "
+            "postgresql://USER@HOST/DATABASE");
+    return FT_INVALID;
+}
+
 static ft_status open_file(ft_storage *storage, int flags) {
     bool create = (flags & FT_STORAGE_CREATE) != 0;
+    if (storage->writable) FT_TRY(check_disk(storage->path));
     if (!storage->writable) FT_TRY(play_journal_back(storage->path));
     if (!create && access(storage->path, F_OK) != 0)
         return ft_fail(FT_INVALID, storage->path, "there is no such study file");
@@ -221,34 +247,18 @@ static ft_status open_file(ft_storage *storage, int flags) {
     FT_TRY(ft_schema_check(storage, create));
     if (!storage->writable) return FT_OK;
     FT_TRY(use_wal(storage));
-    return ft_storage_full_sync(storage, (flags & FT_STORAGE_FULL_SYNC) != 0);
+    return ft_sqlite_full_sync(storage, (flags & FT_STORAGE_FULL_SYNC) != 0);
 }
 
-ft_status ft_storage_open(const char *url, int flags, ft_storage **out) {
-    *out = NULL;
+ft_status ft_sqlite_open(ft_storage *storage, const char *url, int flags) {
     const char *path;
     FT_TRY(path_of_url(url, &path));
-    ft_storage *storage = ft_calloc(1, sizeof *storage, "a study database");
-    if (storage == NULL) return FT_NO_MEMORY;
-    storage->lock = -1;
-    storage->writable = (flags & (FT_STORAGE_WRITE | FT_STORAGE_CREATE)) != 0;
     storage->path = strdup(path);
-    ft_status status = storage->path != NULL ? open_file(storage, flags) : ft_fail_memory(strlen(path), "a path");
-    if (status == FT_OK) {
-        *out = storage;
-        return FT_OK;
-    }
-    ft_error error;
-    ft_error_save(&error); // closing must not hide it
-    ft_storage_close(storage);
-    ft_error_restore(&error);
-    return status;
+    return storage->path != NULL ? open_file(storage, flags) : ft_fail_memory(strlen(path), "a path");
 }
 
-ft_status ft_storage_close(ft_storage *storage) {
-    if (storage == NULL) return FT_OK;
+ft_status ft_sqlite_close(ft_storage *storage) {
     ft_status status = FT_OK;
-    if (storage->depth > 0) ft_storage_rollback(storage);
     for (int id = 0; id < (int)FT_SQL_COUNT; id++)
         sqlite3_finalize(storage->statements[id]);
     if (storage->db != NULL && storage->writable) {
@@ -261,32 +271,5 @@ ft_status ft_storage_close(ft_storage *storage) {
     }
     sqlite3_close(storage->db);
     if (storage->lock >= 0) close(storage->lock); // behind SQLite's, see lock.c
-    free(storage->path);
-    free(storage);
     return status;
-}
-
-const char *ft_storage_path(const ft_storage *storage) { return storage->path; }
-
-// ---- transactions ---------------------------------------------------------------------------------------------------
-
-ft_status ft_storage_begin(ft_storage *storage) {
-    if (storage->depth == 0) FT_TRY(ft_sql_run(storage, FT_SQL_BEGIN, NULL, ""));
-    storage->depth++;
-    return FT_OK;
-}
-
-ft_status ft_storage_commit(ft_storage *storage) {
-    // A change that failed inside has taken the whole group back.
-    if (storage->depth == 0) return ft_fail(FT_FAILED, storage->path, "there is no group of changes to commit");
-    if (storage->depth == 1) FT_TRY(ft_sql_run(storage, FT_SQL_COMMIT, NULL, ""));
-    storage->depth--;
-    return FT_OK;
-}
-
-void ft_storage_rollback(ft_storage *storage) {
-    if (storage->depth == 0) return;
-    storage->depth = 0;
-    // SQLite has rolled back by itself after some errors; then there is nothing left to do and this fails.
-    sqlite3_exec(storage->db, "ROLLBACK", NULL, NULL, NULL);
 }

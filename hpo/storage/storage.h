@@ -1,5 +1,5 @@
-// storage.h - studies in one SQLite file with Optuna's tables (schema v3.2.0.a), which Optuna and its dashboard open
-// and continue, and the other way round.
+// storage.h - studies in a database with Optuna's tables (schema v3.2.0.a), which Optuna and its dashboard open and
+// continue, and the other way round: one SQLite file, or PostgreSQL.
 //
 //     ft_storage *storage;
 //     FT_TRY(ft_storage_open("sqlite:///studies/a/study.db", FT_STORAGE_CREATE, &storage));
@@ -11,17 +11,18 @@
 //     ft_stored_close(study);
 //     FT_TRY(ft_storage_close(storage));
 //
-// 1. A change is in the file when its function returns (in a group: when the group is committed). A kill at any moment,
+// 1. A change is in the database when its function returns (in a group: when the group is committed). A kill at any
+// moment,
 //    kill -9 too, loses nothing that had returned. A power cut can lose the last changes, never more, and never damages
 //    the file; with FT_STORAGE_FULL_SYNC it loses nothing either.
-// 2. While it is open for writing the file is in WAL mode. ft_storage_close() puts it back to one plain file; after a
-// kill the
+// 2. While it is open for writing a file of SQLite is in WAL mode. ft_storage_close() puts it back to one plain file;
+// after a kill the
 //    next open and close do.
 // 3. Finished trials never change. Trials never go away, so numbers run from 0 without gaps in the order of trial_id.
-// 4. Every change goes to the file first and then to the history in memory. After an error of a changing function the
-// two may
+// 4. Every change goes to the database first and then to the history in memory. After an error of a changing function
+// the two may
 //    differ: close the study. FT_FAILED from a change to a trial that another process has just finished is harmless:
-//    ft_stored_refresh() and go on.
+//    ft_stored_refresh() and go on. In PostgreSQL what a group writes may be refused as late as by its commit.
 // 5. One thread per storage; any number of processes.
 #ifndef FT_HPO_STORAGE_H
 #define FT_HPO_STORAGE_H
@@ -37,15 +38,19 @@ enum {
     FT_STORAGE_FULL_SYNC = 4, // every commit waits for the disk
 };
 
-// `url` is sqlite:///FILE or just a path. FT_INVALID for what is not a database of studies, and for schemas older or
-// newer than ours.
+// `url` is sqlite:///FILE or just a path, or postgresql://USER@HOST/DATABASE as libpq takes it. FT_INVALID for what is
+// not a database of studies, and for schemas older or newer than ours. A server that cannot be reached is an error that
+// is said to be locked (base/status.h): it may be there later.
 ft_status ft_storage_open(const char *url, int flags, ft_storage **out);
-// Whether there is nothing in the file yet: it is not there, or whoever made it was killed before its tables were whole.
+// Whether there is nothing in the database yet: it is not there, or whoever made it was killed before its tables were
+// whole.
 ft_status ft_storage_blank(const char *url, bool *blank);
 ft_status ft_storage_close(ft_storage *storage); // NULL is fine. It is closed also when this fails
 // Whether commits wait for the disk from now on, with all that was committed before; as FT_STORAGE_FULL_SYNC. Not in a group.
 ft_status ft_storage_full_sync(ft_storage *storage, bool full);
-const char *ft_storage_path(const ft_storage *storage);
+const char *ft_storage_path(const ft_storage *storage); // for people: a file, or an address without a password
+uint64_t ft_storage_trips(const ft_storage *storage);   // round trips to its server so far
+bool ft_storage_is_remote(const ft_storage *storage);   // processes of several machines may have it open
 
 // Groups changes into one transaction: all or none of them, and one write to the disk. Groups may nest. A change that
 // fails may have rolled the group back; commit then fails, and rollback is always right.

@@ -145,7 +145,7 @@ static ft_status insert_study(ft_storage *storage, const char *name, int64_t *id
     ft_sql_reset(storage, FT_SQL_STUDY_BY_NAME);
     if (taken) return ft_fail(FT_INVALID, storage->path, "there is a study '%s' already", name);
     FT_TRY(ft_sql_run(storage, FT_SQL_STUDY_INSERT, NULL, "t", name));
-    *id = sqlite3_last_insert_rowid(storage->db);
+    *id = ft_sql_last_id(storage);
     return FT_OK;
 }
 
@@ -175,10 +175,7 @@ ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives
 
 // ---- copy and delete ------------------------------------------------------------------------------------------------
 
-// The tables below a trial, and what their rows hold beside an id of their own and the trial's.
-static const struct {
-    const char *name, *columns;
-} trial_tables[] = {
+const ft_table ft_trial_tables[FT_TRIAL_TABLES] = {
     {"trial_params", "param_name, param_value, distribution_json"},
     {"trial_values", "objective, value, value_type"},
     {"trial_intermediate_values", "step, intermediate_value, intermediate_value_type"},
@@ -186,34 +183,11 @@ static const struct {
     {"trial_system_attributes", "key, value_json"},
     {"trial_heartbeats", "heartbeat"},
 };
-static const struct {
-    const char *name, *columns;
-} study_tables[] = {
+const ft_table ft_study_tables[FT_STUDY_TABLES] = {
     {"study_directions", "direction, objective"},
     {"study_user_attributes", "key, value_json"},
     {"study_system_attributes", "key, value_json"},
 };
-enum {
-    TRIAL_TABLES = sizeof trial_tables / sizeof trial_tables[0],
-    STUDY_TABLES = sizeof study_tables / sizeof study_tables[0],
-};
-
-static ft_status delete_rows(ft_storage *storage, int64_t id) {
-    char sql[256];
-    for (int i = 0; i < TRIAL_TABLES; i++) {
-        snprintf(sql, sizeof sql,
-                 "DELETE FROM %s WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = %lld)",
-                 trial_tables[i].name, (long long)id);
-        FT_TRY(ft_sql_script(storage, sql));
-    }
-    for (int i = 0; i < STUDY_TABLES; i++) {
-        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE study_id = %lld", study_tables[i].name, (long long)id);
-        FT_TRY(ft_sql_script(storage, sql));
-    }
-    snprintf(sql, sizeof sql, "DELETE FROM trials WHERE study_id = %lld; DELETE FROM studies WHERE study_id = %lld",
-             (long long)id, (long long)id);
-    return ft_sql_script(storage, sql);
-}
 
 ft_status ft_storage_delete_study(ft_storage *storage, const char *name) {
     FT_TRY(ft_storage_begin(storage));
@@ -221,7 +195,7 @@ ft_status ft_storage_delete_study(ft_storage *storage, const char *name) {
     char *found = NULL;
     ft_status status = ft_storage_find_study(storage, name, &id, &found);
     free(found);
-    if (status == FT_OK) status = delete_rows(storage, id);
+    if (status == FT_OK) status = storage->is->delete_study(storage, id);
     if (status == FT_OK) status = ft_storage_commit(storage);
     if (status != FT_OK) ft_storage_rollback(storage);
     return status;
@@ -230,11 +204,11 @@ ft_status ft_storage_delete_study(ft_storage *storage, const char *name) {
 // A trial's new id is its old one plus `shift`, which is beyond every id that is there: order and gaps stay.
 static ft_status copy_rows(ft_storage *to, const char *source, int64_t from_id, int64_t to_id, int64_t shift) {
     char sql[640];
-    for (int i = 0; i < STUDY_TABLES; i++) {
+    for (int i = 0; i < FT_STUDY_TABLES; i++) {
         snprintf(sql, sizeof sql,
                  "INSERT INTO main.%s (study_id, %s) SELECT %lld, %s FROM %s.%s WHERE study_id = %lld ORDER BY rowid",
-                 study_tables[i].name, study_tables[i].columns, (long long)to_id, study_tables[i].columns, source,
-                 study_tables[i].name, (long long)from_id);
+                 ft_study_tables[i].name, ft_study_tables[i].columns, (long long)to_id, ft_study_tables[i].columns,
+                 source, ft_study_tables[i].name, (long long)from_id);
         FT_TRY(ft_sql_script(to, sql));
     }
     snprintf(sql, sizeof sql,
@@ -243,12 +217,12 @@ static ft_status copy_rows(ft_storage *to, const char *source, int64_t from_id, 
              "WHERE study_id = %lld ORDER BY trial_id",
              (long long)shift, (long long)to_id, source, (long long)from_id);
     FT_TRY(ft_sql_script(to, sql));
-    for (int i = 0; i < TRIAL_TABLES; i++) {
+    for (int i = 0; i < FT_TRIAL_TABLES; i++) {
         snprintf(sql, sizeof sql,
                  "INSERT INTO main.%s (trial_id, %s) SELECT trial_id + %lld, %s FROM %s.%s WHERE trial_id IN "
                  "(SELECT trial_id FROM %s.trials WHERE study_id = %lld) ORDER BY trial_id, rowid",
-                 trial_tables[i].name, trial_tables[i].columns, (long long)shift, trial_tables[i].columns, source,
-                 trial_tables[i].name, source, (long long)from_id);
+                 ft_trial_tables[i].name, ft_trial_tables[i].columns, (long long)shift, ft_trial_tables[i].columns,
+                 source, ft_trial_tables[i].name, source, (long long)from_id);
         FT_TRY(ft_sql_script(to, sql));
     }
     return FT_OK;
@@ -284,6 +258,7 @@ static ft_status copy_in_transaction(ft_storage *to, const char *source, int64_t
 
 ft_status ft_storage_copy_study(ft_storage *to, ft_storage *from, const char *name, const char *new_name) {
     if (to->depth > 0) return ft_fail(FT_FAILED, to->path, "a study cannot be copied within a group of changes");
+    if (to->is != &ft_sqlite || from->is != &ft_sqlite) return ft_storage_copy_rows(to, from, name, new_name);
     int64_t from_id;
     char *found;
     FT_TRY(ft_storage_find_study(from, name, &from_id, &found));

@@ -25,7 +25,7 @@ static ft_status insert_trial(ft_stored *study, ft_trial_state state, int64_t *t
     FT_TRY(ft_stored_refresh(study));
     FT_TRY(ft_sql_run(study->storage, FT_SQL_TRIAL_INSERT, NULL, state == FT_RUNNING ? "iitt" : "iitn",
                       study->trials.count, study->id, ft_trial_state_name(state), now));
-    *trial_id = sqlite3_last_insert_rowid(study->storage->db);
+    *trial_id = ft_sql_last_id(study->storage);
     return FT_OK;
 }
 

@@ -184,6 +184,7 @@ static ft_status begin_trial(ft_tuning *t, int64_t *number) {
     FT_TRY(claim(t, *number));
     ft_arena arena = {0};
     ft_status status = fill(t, *number, &arena);
+    if (status == FT_OK) status = ft_stored_heartbeat(t->study, *number);
     ft_arena_free(&arena);
     return status;
 }
@@ -221,7 +222,7 @@ static ft_status take_up(ft_tuning *t, int64_t *number) {
         ft_status status = ft_stored_refresh(t->study); // its coordinator may have ended it before it let go
         const bool running = status == FT_OK && trials->trial[i].state == FT_RUNNING;
         if (running) status = is_held(t, i, &held_now);
-        if (running && status == FT_OK && !held_now) {
+        if (running && status == FT_OK && !held_now && (status = ft_stored_heartbeat(t->study, i)) == FT_OK) {
             *number = i;
             return FT_OK;
         }

@@ -1,12 +1,14 @@
 // disk.c - a full disk pauses a study. While it is nearly full no trial begins. When it is too full for what the
-// study itself writes, the history in memory may be another one than the file's; so the study is closed, and opened again as
-// after a kill. So it is when another process keeps its database locked.
+// study itself writes, the history in memory may be another one than the file's; so the study is closed, and opened
+// again as after a kill. So it is when another process keeps its database locked, and when the server that has it is
+// gone.
 #include "hpo/study/disk.h"
 #include "hpo/study/study.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "base/url.h"
 #include "engine/memory/memory.h"
 #include "engine/track/notice.h"
 #include "engine/track/notify.h"
@@ -104,7 +106,8 @@ bool ft_disk_has_room(ft_tuning *t) {
 // ---- a study that cannot write ------------------------------------------------------------------------------------------
 
 static void start_tracker(const ft_tuning *t, struct ft_tracker **tracker) {
-    if (t->storage_given) ft_tracker_start(t->config, t->place.name, t->place.url, tracker);
+    if (t->storage_given)
+        ft_tracker_start(t->config, t->place.name, t->place.shown, tracker);
     else ft_tracker_start(t->config, t->directory, NULL, tracker);
 }
 
@@ -113,6 +116,7 @@ static ft_status open_and_run(const ft_config *config, ft_tuning_call *call) {
     ft_tuning tuning;
     ft_status status = ft_tuning_open(config, call, &tuning);
     if (status == FT_OK) {
+        call->opened = true;
         tuning.paused = call->paused; // until a trial begins, which is in the file then
         tuning.notifier = call->notifier;
         if (call->tracker == NULL) start_tracker(&tuning, &call->tracker);
@@ -143,7 +147,7 @@ static ft_status wait_for_room(const ft_config *config, const ft_tuning_call *ca
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); // a signal ends it early
     if (ft_stop_signal() == 0) return FT_OK;
     return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped while %s; the same command goes on",
-                   locked ? "the study database was locked" : "the disk was full");
+                   locked ? "the study database could not be used" : "the disk was full");
 }
 
 // The study is closed, so that nothing is known of it but that.
@@ -157,20 +161,35 @@ static void tell_of_pause(const ft_tuning_call *call) {
     ft_error_restore(&error);
 }
 
+static bool is_remote(const ft_config *config, const ft_tuning_call *call) {
+    return ft_url_is_postgres(call->storage != NULL ? call->storage : ft_study_options_of(config)->storage);
+}
+
+// A server that never answered is rather a wrong address than one that is gone for now.
+static bool gives_up(const ft_config *config, const ft_tuning_call *call, double away) {
+    return is_remote(config, call) && (!call->opened || away > ft_study_options_of(config)->reconnect);
+}
+
 static ft_status tune(const ft_config *config, ft_tuning_call *call) {
-    double pause = SOONEST;
+    double pause = SOONEST, gone = 0; // since when it cannot be used
     for (const double first = ft_now();;) {
         const double began = ft_now();
+        const bool opened = call->opened;
+        call->opened = false;
         ft_status status = open_and_run(config, call);
+        const bool used = call->opened;
+        call->opened |= opened;
         if (status == FT_OK || (!ft_error_disk_full() && !ft_error_locked())) return status;
         const bool locked = ft_error_locked();
         const double now = ft_now();
+        if (gone == 0 || used) gone = now;
+        if (locked && gives_up(config, call, now - gone)) return status;
         call->started = first;
         pause = now - began > LATEST ? SOONEST : pause;
         if (time_is_up(config, call)) { // as for any study, unless nothing has come of it
             if (call->ran == 0) return status;
-            ft_info("the time is up, and %s: %s (%s)", locked ? "the study is locked" : "the disk is full", ft_error_message(),
-                    ft_error_where());
+            ft_info("the time is up, and %s: %s (%s)", locked ? "the study cannot be used" : "the disk is full",
+                    ft_error_message(), ft_error_where());
             ft_error_clear();
             return FT_OK;
         }

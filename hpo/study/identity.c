@@ -179,8 +179,9 @@ ft_status ft_tuning_write_config(ft_tuning *t) {
     ft_study_options options = *t->options;
     options.name = t->place.name;
     // Wherever it was called from: it is to be found again from elsewhere.
-    const char *database = ft_path_absolute(&t->arena, NULL, t->place.path);
-    const char *storage = database != NULL ? ft_arena_format(&t->arena, "sqlite:///%s", database) : NULL;
+    const char *database = t->place.remote ? t->place.shown : ft_path_absolute(&t->arena, NULL, t->place.path);
+    const char *storage =
+        database != NULL && !t->place.remote ? ft_arena_format(&t->arena, "%s%s", t->place.scheme, database) : database;
     if (storage == NULL) return FT_NO_MEMORY;
     options.storage = t->storage_given ? storage : "";
     ft_atomic_file file;

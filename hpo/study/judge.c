@@ -23,6 +23,26 @@ static ft_status end_group(ft_tuning *t, ft_status status) {
     return status;
 }
 
+// The study's own figures, under the names that people's scripts give them, with whatever ends a trial.
+static ft_status store_counts(ft_tuning *t) {
+    int64_t count[5] = {0};
+    FT_TRY(ft_tuning_count_ooms(t));
+    for (int64_t i = 0; i < t->study->trials.count; i++)
+        count[t->study->trials.trial[i].state]++;
+    const struct {
+        const char *key;
+        int64_t value;
+    } figures[] = {{"completed_trials", count[FT_COMPLETE]},
+                   {"pruned_trials", count[FT_PRUNED]},
+                   {"failed_trials", count[FT_FAIL]},
+                   {"oom_trials", t->ooms}};
+    ft_status status = FT_OK;
+    for (size_t i = 0; status == FT_OK && i < sizeof figures / sizeof figures[0]; i++)
+        status = ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, figures[i].key,
+                                      &(ft_choice){.kind = FT_CHOICE_INT, .integer = figures[i].value});
+    return status;
+}
+
 // ---- pruning --------------------------------------------------------------------------------------------------------
 
 static void resource_key(const ft_tuning *t, char out[64]) {
@@ -82,7 +102,8 @@ static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value
     *pruned = true;
     FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "status",
                                 &(ft_choice){.kind = FT_CHOICE_TEXT, .text = "pruned"}));
-    return ft_stored_finish(t->study, number, FT_PRUNED, &value, isnan(value) ? 0 : 1);
+    FT_TRY(ft_stored_finish(t->study, number, FT_PRUNED, &value, isnan(value) ? 0 : 1));
+    return store_counts(t);
 }
 
 ft_status ft_tuning_judge(ft_tuning *t, ft_slot *slot, const json_t *line, bool *pruned) {
@@ -225,6 +246,12 @@ static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end
         run);
 }
 
+static ft_status store_end_and_counts(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run,
+                                      const char *error, const char *trace, bool *retry) {
+    FT_TRY(store_end(t, number, end, run, error, trace, retry));
+    return ft_trial_finished(t->study->trials.trial[number].state) ? store_counts(t) : FT_OK;
+}
+
 // SQLite keeps bytes; JSON, and so an attribute, needs UTF-8, which a log need not be.
 static char *clean(char *text) {
     if (text == NULL) return NULL;
@@ -265,7 +292,8 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
     if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, true);
     if (status == FT_OK) status = ft_storage_begin(t->storage);
     if (status == FT_OK)
-        status = end_group(t, store_end(t, number, end, run, end->code == FT_OK && !end->gone ? "" : error, trace, retry));
+        status = end_group(
+            t, store_end_and_counts(t, number, end, run, end->code == FT_OK && !end->gone ? "" : error, trace, retry));
     if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, false);
     if (status == FT_OK && *retry && end->disk_full) ft_disk_was_full(t, number, error);
     json_decref(run);
@@ -275,7 +303,9 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
 
 ft_status ft_tuning_fail(ft_tuning *t, int64_t number, const char *status, const char *error) {
     FT_TRY(ft_storage_begin(t->storage));
-    return end_group(t, failed(t, number, NULL, status, error));
+    ft_status stored = failed(t, number, NULL, status, error);
+    if (stored == FT_OK) stored = store_counts(t);
+    return end_group(t, stored);
 }
 
 ft_status ft_tuning_count_ooms(ft_tuning *t) {

@@ -89,27 +89,6 @@ static void count_failure(ft_tuning *t, int64_t number, bool may_count) {
     give_up(t);
 }
 
-// The study's own figures, under the names that people's scripts give them.
-static ft_status write_counts(ft_tuning *t) {
-    int64_t count[5] = {0};
-    FT_TRY(ft_stored_refresh(t->study));
-    FT_TRY(ft_tuning_count_ooms(t));
-    for (int64_t i = 0; i < t->study->trials.count; i++)
-        count[t->study->trials.trial[i].state]++;
-    const struct {
-        const char *key;
-        int64_t value;
-    } figures[] = {{"completed_trials", count[FT_COMPLETE]},
-                   {"pruned_trials", count[FT_PRUNED]},
-                   {"failed_trials", count[FT_FAIL]},
-                   {"oom_trials", t->ooms}};
-    ft_status status = FT_OK;
-    for (size_t i = 0; status == FT_OK && i < sizeof figures / sizeof figures[0]; i++)
-        status = ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, figures[i].key,
-                                      &(ft_choice){.kind = FT_CHOICE_INT, .integer = figures[i].value});
-    return status;
-}
-
 static ft_status in_a_group(ft_tuning *t, ft_status (*write)(ft_tuning *t)) {
     ft_error error;
     FT_TRY(ft_storage_begin(t->storage));
@@ -127,7 +106,6 @@ static ft_status after(ft_tuning *t, int64_t number, bool failure_counts) {
     t->ran++;
     if (t->unsure) return FT_OK; // the next call tidies up, and counts
     FT_TRY(ft_tuning_tidy(t, false));
-    FT_TRY(in_a_group(t, write_counts));
     ft_tuning_track(t, number);
     ft_display_finished(t, number);
     count_failure(t, number, failure_counts);
@@ -207,7 +185,6 @@ static ft_status try_to_begin(ft_tuning *t, ft_slot *slot, int64_t number) {
         return after(t, number, true);
     }
     FT_TRY(status);
-    FT_TRY(ft_stored_heartbeat(t->study, number));
     FT_TRY(ft_slots_begin(t, slot, number));
     // It needs no worker.
     if (ended_before(slot->directory)) return ended(t, slot, &(ft_trial_end){.error = ""});

@@ -180,7 +180,9 @@ static ft_status open_study(ft_tuning *t) {
     FT_TRY(find_study(t, t->storage, &there));
     FT_TRY(ft_tuning_join(t));
     FT_TRY(find_study(t, t->storage, &there)); // whoever was faster may have made it
-    if (!there) return create_study(t);
+    if (!there) FT_TRY(create_study(t));
+    ft_tuning_joined(t);
+    if (!there) return FT_OK;
     FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
     FT_TRY(ft_tuning_check_identity(t));
     return ft_tuning_store_identity(t); // a study of another program has none yet

@@ -3,7 +3,7 @@
 // guess from the age of its heartbeat, and by one only.
 //
 //     study  NAME          shared by all that run it; alone: it is being deleted
-//     home   NAME, inode   shared by all that have its runs in this directory
+//     home   NAME, inode   shared by all that have its runs in this directory; of a file, where there is one for all
 //     trial  NAME, number  alone, by the one whose worker has the trial, until the worker has left it
 //     memory NAME          shared by those with a trial that has reserved memory, or is trying to
 //
@@ -66,6 +66,8 @@ void ft_tuning_unlock_directory(ft_tuning *t) { flock(t->lock, LOCK_UN); }
 static ft_claim home_of(const ft_tuning *t) {
     struct stat file = {0};
     (void)fstat(t->lock, &file); // it is open
+    // On a network disk, where a journal may be, each machine gives the disk a number of its own.
+    if (!t->place.remote && strcmp(t->place.scheme, "journal:") == 0) file.st_dev = 0;
     return (ft_claim){"home", t->place.name, (int64_t)((uint64_t)file.st_dev << 40 ^ (uint64_t)file.st_ino)};
 }
 
@@ -78,9 +80,32 @@ static ft_status runs_elsewhere(const ft_tuning *t) {
     return FT_INVALID;
 }
 
+static ft_claim opening_of(const ft_tuning *t) { return (ft_claim){"opening", t->place.name, 0}; }
+
+// Of several machines each may have a directory of its own: what a dead one leaves then begins anew elsewhere.
+static ft_status join_remote(ft_tuning *t, const ft_claim *study) {
+    bool got, turn = false;
+    const ft_claim opening = opening_of(t);
+    for (const double end = ft_now() + 10 * PATIENCE;; pause_a_moment()) {
+        if (!turn)
+            FT_TRY(ft_storage_claim(t->storage, &opening, FT_CLAIM_ALONE, &turn)); // that they do not both make it
+        if (turn) FT_TRY(ft_storage_claim(t->storage, study, FT_CLAIM_SHARED, &got));
+        if (turn && got) return FT_OK;
+        if (ft_now() > end) return ft_fail(FT_FAILED, t->place.name, "another process opens or deletes this study");
+    }
+}
+
+void ft_tuning_joined(ft_tuning *t) {
+    bool got;
+    const ft_claim opening = opening_of(t);
+    if (ft_storage_is_remote(t->storage) && ft_storage_claim(t->storage, &opening, FT_CLAIM_NONE, &got) != FT_OK)
+        ft_error_clear();
+}
+
 ft_status ft_tuning_join(ft_tuning *t) {
     bool got, others;
     const ft_claim study = ft_claim_of_study(t->place.name), home = home_of(t);
+    if (ft_storage_is_remote(t->storage)) return join_remote(t, &study);
     FT_TRY(ft_storage_claim(t->storage, &home, FT_CLAIM_SHARED, &got));
     const double began = ft_now();
     for (; ft_now() < began + PATIENCE; pause_a_moment()) {

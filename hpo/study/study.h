@@ -57,6 +57,7 @@ typedef struct ft_tuning_call {
     bool untold;                 // the result is not printed: the caller has it in another form
     // Of a call that opens its study once more; {0} at first.
     double started; // ft_now()
+    bool opened;    // it had the study open
     int64_t ran;    // trials that have ended in it
     int failures;   // the latest of these, in a row
     double paused;  // as ft_tuning.paused
@@ -175,6 +176,7 @@ ft_status ft_tuning_open_directory(ft_tuning *tuning); // and locks it
 bool ft_tuning_lock_directory(ft_tuning *tuning, bool longer);
 void ft_tuning_unlock_directory(ft_tuning *tuning);
 ft_status ft_tuning_join(ft_tuning *tuning); // FT_INVALID: it is run from another directory
+void ft_tuning_joined(ft_tuning *tuning);    // the study is there: others may open it
 // A trial belongs to one coordinator, from before it is seen to be RUNNING until its worker has left it.
 ft_status ft_tuning_claim(ft_tuning *tuning, int64_t number, bool *got);
 ft_status ft_tuning_claimed(ft_tuning *tuning, int64_t number, bool *by_others);

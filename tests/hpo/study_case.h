@@ -248,10 +248,13 @@ static char base[] = "[model]\npath = .\n[data]\ntrain = data.tsv\nvalidation = 
 
 #define MORE(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+// Where studies are when they are not in their directories (test_coordinators_postgres.sh).
+static const char *test_storage(void) { return getenv("FT_TEST_STORAGE"); }
+
 // One call of `ftengine tune`, in this process.
 static ft_status tune_here(const char *name, int64_t add, const char *const *more) {
     const char *files[] = {in_scratch("tune.ini")};
-    ft_tuning_call call = {.study = name, .add = add};
+    ft_tuning_call call = {.study = name, .add = add, .storage = test_storage()};
     ft_config config;
     int count = 0;
     while (more != NULL && more[count] != NULL)
@@ -330,9 +333,9 @@ static const char *in_study(const char *name, const char *file) {
 
 static opened look(const char *name) {
     opened o = {0};
-    const char *path = in_study(name, "study.db");
+    const char *path = test_storage() != NULL ? test_storage() : in_study(name, "study.db");
     ok(ft_storage_open(path, FT_STORAGE_READ, &o.file));
-    ok(ft_stored_open(o.file, NULL, &o.study));
+    ok(ft_stored_open(o.file, test_storage() != NULL ? name : NULL, &o.study));
     o.trials = &o.study->trials;
     return o;
 }

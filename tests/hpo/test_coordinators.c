@@ -110,6 +110,7 @@ static void test_two_share_a_grid(void **state) {
 }
 
 static void test_another_directory_is_refused(void **state) {
+    if (test_storage() != NULL) skip(); // of several machines each may have its own
     char storage[300];
     snprintf(storage, sizeof storage, "study.storage=sqlite:///%s", in_scratch("all.db"));
     pid_t first = tune_beside("shared", 0, MORE("data.label_column=25", storage));
@@ -193,7 +194,7 @@ typedef struct side {
 
 static void open_side(side *s, const char *name, const char *const *more) {
     const char *files[] = {in_scratch("tune.ini")};
-    ft_tuning_call call = {.study = name};
+    ft_tuning_call call = {.study = name, .storage = test_storage()};
     int count = 0;
     while (more[count] != NULL)
         count++;
@@ -289,8 +290,11 @@ static void test_an_order_replays(void **state) {
     for (size_t i = 0; i < sizeof pruners / sizeof pruners[0]; i++) {
         // Hyperband's brackets come from the study's name, which is the last part of the path.
         char one[64], two[64];
-        snprintf(one, sizeof one, "alone/%s-%zu", pruners[i][0], i);
-        snprintf(two, sizeof two, "beside/%s-%zu", pruners[i][0], i);
+        const char between = test_storage() != NULL ? '-' : '/';
+        if (between == '-' && strcmp(pruners[i][0], "hyperband") == 0)
+            continue; // one database has no two studies of a name
+        snprintf(one, sizeof one, "alone%c%s-%zu", between, pruners[i][0], i);
+        snprintf(two, sizeof two, "beside%c%s-%zu", between, pruners[i][0], i);
         char *a = play(one, pruners[i][0], pruners[i][1], 1), *b = play(two, pruners[i][0], pruners[i][1], 2);
         assert_true(strlen(a) > 1000);
         assert_int_equal(strstr(a, "PRUNED") != NULL, i != 0);

@@ -165,7 +165,7 @@ static void files_that_are_none(void **state) {
     refused(open_all(FT_STORAGE_READ), "no table version_info");
     assert_int_equal(open_all(FT_STORAGE_CREATE), FT_OK);
     ft_storage *storage;
-    refused(ft_storage_open("mysql://host/db", FT_STORAGE_READ, &storage), "SQLite files only");
+    refused(ft_storage_open("mysql://host/db", FT_STORAGE_READ, &storage), "SQLite files and in PostgreSQL");
     refused(ft_storage_open("sqlite:///", FT_STORAGE_CREATE, &storage), "a file to live in");
     refused(ft_storage_open(":memory:", FT_STORAGE_CREATE, &storage), "a file to live in");
     refused(ft_storage_open(directory, FT_STORAGE_CREATE, &storage), "cannot be opened");

@@ -29,7 +29,7 @@ printf '#!/bin/bash\nexit 1\n' >"$scratch/bin/apt-get"
 chmod +x "$scratch/bin/id" "$scratch/bin/apt-get"
 refuses "apt-get update && apt-get install -y --no-install-recommends build-essential" \
     env PATH="$scratch/bin" bash "$SOURCE_DIR/tools/install.sh" build test
-for package in cmake ninja-build pkg-config libjansson-dev libinih-dev libpcre2-dev libssl-dev libjpeg-dev libpng-dev libwebp-dev libcurl4-openssl-dev libcmocka-dev python3; do
+for package in cmake ninja-build pkg-config libjansson-dev libinih-dev libpcre2-dev libssl-dev libjpeg-dev libpng-dev libwebp-dev libcurl4-openssl-dev libpq-dev libcmocka-dev python3; do
     grep -q "^apt-get update && .* $package\( \|$\)" "$scratch/err" || fail "$package is not in the line to run"
 done
 if grep -q python3-pip "$scratch/err"; then fail "the line to run has what other goals need"; fi

@@ -18,7 +18,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 HERE = pathlib.Path(__file__).parent / "optuna_study"
 
 
-def single(url):
+def single(url, far=2**40):  # the largest step, which is 32 bits wide in other databases
     sampler = optuna.samplers.TPESampler(seed=3, multivariate=True, n_startup_trials=4)
     study = optuna.create_study(storage=url, study_name="ein Näme \U0001F600", direction="maximize", sampler=sampler,
                                 pruner=SuccessiveHalvingPruner(1, 2))
@@ -53,7 +53,7 @@ def single(url):
     study.add_trial(create_trial(state=TrialState.PRUNED, params={"optimizer": 2},
                                  distributions={"optimizer": CategoricalDistribution(
                                      ["adamw", None, True, 2, 0.5, float("inf"), "ä\U0001F600\n"])},
-                                 intermediate_values={0: 1.0, 2**40: 2.0}))
+                                 intermediate_values={0: 1.0, far: 2.0}))
     study.enqueue_trial({"plain": 0.125, "optimizer": None, "layers": 3}, user_attrs={"why": "it was good"})
     study.enqueue_trial({})
     running = study.ask()  # takes the first of the queue

@@ -1,0 +1,270 @@
+// postgres_look.c - what others have written since the last look, in one round trip when there are no new trials and in
+// two when there are: the unfinished trials with all that hangs on them, and then the new ones. In a group the first
+// one also locks the study and its unfinished trials, so that what is decided by the look stays so until the group's
+// end. It brings along what is asked soon after: who holds which claim, and the user attributes of trials that run.
+#include "hpo/storage/postgres.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- sorted ids -----------------------------------------------------------------------------------------------------
+
+static int place_of(const ft_pq_ids *ids, int64_t id) {
+    int low = 0, high = ids->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (ids->id[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool ft_pq_ids_have(const ft_pq_ids *ids, int64_t id) {
+    const int at = place_of(ids, id);
+    return at < ids->count && ids->id[at] == id;
+}
+
+bool ft_pq_ids_add(ft_pq_ids *ids, int64_t id) {
+    const int at = place_of(ids, id);
+    if (at < ids->count && ids->id[at] == id) return true;
+    if (ids->count == ids->capacity) {
+        const int wanted = ids->capacity > 0 ? 2 * ids->capacity : 32;
+        int64_t *grown = ft_realloc(ids->id, (size_t)wanted, sizeof *grown, "trials");
+        if (grown == NULL) return false;
+        ids->id = grown;
+        ids->capacity = wanted;
+    }
+    memmove(ids->id + at + 1, ids->id + at, (size_t)(ids->count - at) * sizeof *ids->id);
+    ids->id[at] = id;
+    ids->count++;
+    return true;
+}
+
+// ---- rows by trial --------------------------------------------------------------------------------------------------
+
+static int64_t id_at(ft_storage *storage, const PGresult *rows, int row) {
+    int64_t id = -1;
+    ft_pq_cell(storage, rows, row, 0, &id);
+    return id;
+}
+
+// The first row of a trial that is at least `id`.
+static int row_of(ft_storage *storage, const PGresult *rows, int64_t id) {
+    int low = 0, high = rows != NULL ? storage->postgres->pq->ntuples(rows) : 0;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (id_at(storage, rows, middle) < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool has(ft_storage *storage, const PGresult *rows, int64_t id) {
+    return rows != NULL && id_at(storage, rows, row_of(storage, rows, id)) == id;
+}
+
+static void serve(ft_storage *storage, ft_sql id, PGresult *rows, int begin, int end, int first) {
+    storage->postgres->rows[id] = (ft_pq_rows){.result = rows, .row = begin - 1, .end = end, .first = first};
+}
+
+// 0: among the known ones, 1: among the new ones, -1: the look has not brought it.
+static int part_of(ft_storage *storage, int64_t trial_id) {
+    const ft_pq_look *look = &storage->postgres->look;
+    return has(storage, look->known, trial_id) ? 0 : has(storage, look->new_, trial_id) ? 1 : -1;
+}
+
+static int detail_of(ft_sql id) {
+    switch (id) {
+    case FT_SQL_PARAMS: return 0;
+    case FT_SQL_VALUES: return 1;
+    case FT_SQL_REPORTS: return 2;
+    case FT_SQL_SYSTEM_ATTRIBUTES: return 3;
+    case FT_SQL_USER_ATTRIBUTES: return 4;
+    default: return -1;
+    }
+}
+
+bool ft_pq_look_serves(ft_storage *storage, ft_sql id, int64_t key, int64_t last) {
+    ft_pq_look *look = &storage->postgres->look;
+    const int detail = detail_of(id);
+    const bool user = id == FT_SQL_USER_ATTRIBUTES;
+    if (user ? !look->users : !look->on) return false;
+    if (id == FT_SQL_TRIALS_AFTER) {
+        const int begin = row_of(storage, look->new_, last + 1);
+        serve(storage, id, look->new_, begin, look->new_ != NULL ? storage->postgres->pq->ntuples(look->new_) : begin,
+              0);
+        return true;
+    }
+    const int part = id == FT_SQL_TRIAL || detail >= 0 ? part_of(storage, key) : -1;
+    if (part < 0) return false;
+    if (id == FT_SQL_TRIAL) {
+        PGresult *rows = part == 0 ? look->known : look->new_;
+        const int row = row_of(storage, rows, key);
+        serve(storage, id, rows, row, row + 1, 2);
+        return true;
+    }
+    PGresult *rows = look->details[part][detail];
+    if (rows == NULL) return false;
+    if (user && part == 1 &&
+        strcmp(storage->postgres->pq->getvalue(look->new_, row_of(storage, look->new_, key), 2), "RUNNING") != 0)
+        return false;
+    serve(storage, id, rows, row_of(storage, rows, key), row_of(storage, rows, key + 1), 1);
+    return true;
+}
+
+bool ft_pq_look_claimed(ft_storage *storage, uint64_t hash, bool *claimed) {
+    const ft_postgres *p = storage->postgres;
+    *claimed = false;
+    if (p->look.claims == NULL) return false;
+    int64_t key;
+    for (int row = 0; !*claimed && ft_pq_cell(storage, p->look.claims, row, 0, &key); row++)
+        *claimed = (uint64_t)key == hash;
+    return true;
+}
+
+// ---- the look -------------------------------------------------------------------------------------------------------
+
+void ft_pq_look_end(ft_storage *storage) {
+    ft_pq_look *look = &storage->postgres->look;
+    ft_pq_drop(storage, &look->known);
+    ft_pq_drop(storage, &look->new_);
+    ft_pq_drop(storage, &look->claims);
+    for (int part = 0; part < 2; part++)
+        for (int detail = 0; detail < FT_PQ_DETAILS; detail++)
+            ft_pq_drop(storage, &look->details[part][detail]);
+    look->on = look->users = false;
+}
+
+// "{1,2,3}", the database's ids of trials that are unfinished in memory.
+static ft_status unfinished(const ft_stored *study, char **list, int *count) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) return ft_fail_memory(0, "trials");
+    putc('{', out);
+    *count = 0;
+    for (int64_t i = 0; i < study->trials.count; i++)
+        if (!ft_trial_finished(study->trials.trial[i].state))
+            fprintf(out, "%s%lld", (*count)++ > 0 ? "," : "", (long long)study->trial_ids[i]);
+    putc('}', out);
+    if (fclose(out) != 0) {
+        free(text);
+        return ft_fail_memory(0, "trials");
+    }
+    *list = text;
+    return FT_OK;
+}
+
+static ft_status send_details(ft_storage *storage, int part, const char *list) {
+    ft_pq_look *look = &storage->postgres->look;
+    for (int detail = 0; detail < FT_PQ_DETAILS - 1; detail++)
+        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_PARAMS + detail, &look->details[part][detail], "t", list));
+    return FT_OK;
+}
+
+static ft_status look_first(ft_stored *study, const char *list, int known) {
+    ft_storage *storage = study->storage;
+    ft_postgres *p = storage->postgres;
+    const int64_t last = study->trials.count > 0 ? study->trial_ids[study->trials.count - 1] : -1;
+    const bool group = storage->depth > 0;
+    if (group) FT_TRY(ft_pq_send(storage, FT_PQ_LOCK_STUDY, NULL, "i", study->id));
+    // States before all else: what hangs on a trial that has ended is whole then.
+    if (known > 0) FT_TRY(ft_pq_send(storage, group ? FT_PQ_KNOWN_LOCKED : FT_PQ_KNOWN, &p->look.known, "t", list));
+    FT_TRY(ft_pq_send(storage, FT_PQ_NEW, &p->look.new_, "ii", study->id, last));
+    if (known > 0) {
+        FT_TRY(send_details(storage, 0, list));
+        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_USER, &p->look.details[0][FT_PQ_DETAILS - 1], "t", list));
+        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_CLAIMS, &p->look.claims, ""));
+    }
+    return ft_pq_flush(storage);
+}
+
+// Of new trials the user attributes are read of those that run: the others' are many, and nobody asks for them now.
+static ft_status look_at_new(ft_storage *storage, int count) {
+    ft_postgres *p = storage->postgres;
+    char *lists[2] = {NULL, NULL};
+    size_t length[2];
+    FILE *out[2] = {open_memstream(&lists[0], &length[0]), open_memstream(&lists[1], &length[1])};
+    bool whole = out[0] != NULL && out[1] != NULL;
+    int running = 0;
+    for (int row = 0; whole && row < count; row++) {
+        const long long id = (long long)id_at(storage, p->look.new_, row);
+        fprintf(out[0], "%s%lld", row > 0 ? "," : "{", id);
+        if (strcmp(p->pq->getvalue(p->look.new_, row, 2), "RUNNING") == 0)
+            fprintf(out[1], "%s%lld", running++ > 0 ? "," : "{", id);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (out[i] == NULL) continue;
+        putc('}', out[i]);
+        whole = fclose(out[i]) == 0 && whole;
+    }
+    ft_status status = whole ? send_details(storage, 1, lists[0]) : ft_fail_memory(0, "trials");
+    if (status == FT_OK && running > 0)
+        status = ft_pq_send(storage, FT_PQ_LOOK_USER, &p->look.details[1][FT_PQ_DETAILS - 1], "t", lists[1]);
+    if (status == FT_OK) status = ft_pq_send(storage, FT_PQ_LOOK_CLAIMS, &p->look.claims, "");
+    if (status == FT_OK) status = ft_pq_flush(storage);
+    free(lists[0]);
+    free(lists[1]);
+    return status;
+}
+
+static ft_status look(ft_stored *study) {
+    ft_storage *storage = study->storage;
+    ft_postgres *p = storage->postgres;
+    char *list = NULL;
+    int known = 0;
+    ft_pq_look_end(storage);
+    FT_TRY(unfinished(study, &list, &known));
+    ft_status status = look_first(study, list, known);
+    free(list);
+    FT_TRY(status);
+    const int count = p->pq->ntuples(p->look.new_);
+    return count > 0 ? look_at_new(storage, count) : FT_OK;
+}
+
+// Those that are unfinished in the database too are locked by now.
+static ft_status note_locked(ft_storage *storage) {
+    ft_postgres *p = storage->postgres;
+    int64_t id;
+    p->study_locked = true;
+    for (int row = 0; ft_pq_cell(storage, p->look.known, row, 0, &id); row++) {
+        ft_trial_state state;
+        if (ft_state_of(p->pq->getvalue(p->look.known, row, 2), &state) != FT_OK)
+            ft_error_clear();
+        else if (!ft_trial_finished(state) && !ft_pq_ids_add(&p->locked, id))
+            return ft_fail_memory(0, "trials");
+    }
+    return FT_OK;
+}
+
+ft_status ft_pq_look_at(ft_stored *study, bool *news) {
+    ft_storage *storage = study->storage;
+    ft_postgres *p = storage->postgres;
+    *news = false;
+    // In a group that has looked nobody else can have written but what hangs on trials that others run.
+    if (storage->depth > 0 && p->study_locked) return FT_OK;
+    ft_status status = FT_OK;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        if (storage->depth == 0) FT_TRY(ft_pq_connected(storage));
+        status = look(study);
+        if (status == FT_OK || !p->lost || storage->depth > 0) break;
+    }
+    FT_TRY(status);
+    if (storage->depth > 0) FT_TRY(note_locked(storage));
+    p->look.on = p->look.users = true;
+    *news = p->look.known != NULL || p->pq->ntuples(p->look.new_) > 0;
+    if (!*news) ft_pq_look_end(storage);
+    return FT_OK;
+}
+
+// The claims and the user attributes are kept until the next look.
+void ft_pq_looked(ft_stored *study, bool whole) {
+    ft_pq_look *look = &study->storage->postgres->look;
+    look->on = false;
+    if (!whole) ft_pq_look_end(study->storage);
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The server of a study goes away and comes back, in every way that pg_ctl knows, while two coordinators work: they go on, every trial
+# ends once, and what came of each is what comes of it undisturbed. One that stays away ends the study with one error.
+# ctest: cost=60
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+. "$SOURCE_DIR/tests/fixtures/postgres_server.sh" || exit 1
+trap 'end_server; rm -rf "$scratch"' EXIT
+start_server
+cat >tiny.ini <<INI
+[model]
+path = $here/model
+[data]
+train = $here/train.tsv
+validation = $here/validation.tsv
+max_length = 24
+[train]
+max_steps = 150
+batch_size = 8
+[eval]
+strategy = steps
+steps = 30
+metric = accuracy
+[output]
+save_steps = 50
+[study]
+trials = 10
+sampler = random
+pruner = none
+[space]
+train.learning_rate = float(1e-4, 3e-2, log)
+train.lr_scheduler = choice(linear, cosine, constant)
+INI
+values() {
+    "$FTENGINE" study trials --study tiny "$@" --json 2>err | python3 -c '
+import json, sys
+for t in json.load(sys.stdin)["trials"]: print(t["number"], t["state"], sorted(t["params"].items()), t["values"])'
+}
+expect 0 "$FTENGINE" tune tiny.ini --study tiny
+values >alone.txt
+[ "$(grep -c COMPLETE alone.txt)" = 10 ] || { cp alone.txt err; fail "the undisturbed study"; }
+
+mkdir one two
+(cd one && exec "$FTENGINE" tune ../tiny.ini --storage "$server_url" >out 2>err </dev/null) &
+first=$!
+(cd two && exec "$FTENGINE" tune ../tiny.ini --storage "$server_url" >out 2>err </dev/null) &
+second=$!
+finished() { query ft "SELECT count(*) FROM trials WHERE state = 'COMPLETE'" 2>/dev/null || echo -1; }
+for mode in fast immediate fast; do
+    before=$(finished)
+    for _ in $(seq 300); do [ "$(finished)" -gt "$before" ] && break; sleep 0.05; done
+    stop_server $mode
+    sleep 0.3
+    again_server
+done
+wait $first || { cp one/err err; fail "the first coordinator ended with $?"; }
+wait $second || { cp two/err err; fail "the second coordinator ended with $?"; }
+values --storage "$server_url" >shared.txt
+diff alone.txt shared.txt >err || fail "other trials than undisturbed"
+[ "$(query ft "SELECT count(*) FROM trial_values")" = 10 ] || fail "a trial ended twice, or not at all"
+
+# One that does not come back.
+query ft "UPDATE studies SET study_name = 'other'" >/dev/null
+"$FTENGINE" tune tiny.ini --study gone --trials 50 study.reconnect=1s --storage "$server_url" >out 2>err </dev/null &
+tune=$!
+for _ in $(seq 200); do [ "$(query ft "SELECT count(*) FROM trials WHERE state = 'RUNNING'")" -gt 0 ] && break; sleep 0.05; done
+kill -STOP $tune # so that the server is gone before its next word
+stop_server immediate
+kill -CONT $tune
+kill -TERM $tune
+wait $tune
+code=$?
+[ $code = 143 ] || [ $code = 1 ] || fail "exit code $code when the server was gone"
+[ "$(grep -c '^ftengine: error: ' err)" -le 1 ] || fail "more than one error"
+exit 0
