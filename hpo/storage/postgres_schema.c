@@ -74,11 +74,14 @@ static ft_status ask(ft_storage *storage, const char *sql, char answer[64]) {
     return status;
 }
 
+// Looked up in the catalogue itself: to_regclass() may remember that a table was not there a moment ago.
 static ft_status has_table(ft_storage *storage, const char *name, bool *has) {
-    char sql[128], answer[64];
-    snprintf(sql, sizeof sql, "SELECT (to_regclass('%s') IS NOT NULL)::int", name);
+    char sql[200], answer[64];
+    snprintf(sql, sizeof sql,
+             "SELECT COUNT(*) FROM pg_class WHERE relname = '%s' AND relkind IN ('r', 'p') AND pg_table_is_visible(oid)",
+             name);
     FT_TRY(ask(storage, sql, answer));
-    *has = strcmp(answer, "1") == 0;
+    *has = strcmp(answer, "0") != 0;
     return FT_OK;
 }
 

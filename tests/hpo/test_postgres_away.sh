@@ -14,16 +14,16 @@ train = $here/train.tsv
 validation = $here/validation.tsv
 max_length = 24
 [train]
-max_steps = 150
+max_steps = 60
 batch_size = 8
 [eval]
 strategy = steps
-steps = 30
+steps = 20
 metric = accuracy
 [output]
-save_steps = 50
+save_steps = 20
 [study]
-trials = 10
+trials = 6
 sampler = random
 pruner = none
 [space]
@@ -37,7 +37,7 @@ for t in json.load(sys.stdin)["trials"]: print(t["number"], t["state"], sorted(t
 }
 expect 0 "$FTENGINE" tune tiny.ini --study tiny
 values >alone.txt
-[ "$(grep -c COMPLETE alone.txt)" = 10 ] || { cp alone.txt err; fail "the undisturbed study"; }
+[ "$(grep -c COMPLETE alone.txt)" = 6 ] || { cp alone.txt err; fail "the undisturbed study"; }
 
 mkdir one two
 (cd one && exec "$FTENGINE" tune ../tiny.ini --storage "$server_url" >out 2>err </dev/null) &
@@ -56,7 +56,7 @@ wait $first || { cp one/err err; fail "the first coordinator ended with $?"; }
 wait $second || { cp two/err err; fail "the second coordinator ended with $?"; }
 values --storage "$server_url" >shared.txt
 diff alone.txt shared.txt >err || fail "other trials than undisturbed"
-[ "$(query ft "SELECT count(*) FROM trial_values")" = 10 ] || fail "a trial ended twice, or not at all"
+[ "$(query ft "SELECT count(*) FROM trial_values")" = 6 ] || fail "a trial ended twice, or not at all"
 
 # One that does not come back.
 query ft "UPDATE studies SET study_name = 'other'" >/dev/null

@@ -659,6 +659,27 @@ static void claims_are_of_one_storage(void **state) {
     ok(ft_storage_close(two));
 }
 
+// ---- a database that several make at once ---------------------------------------------------------------------------
+
+static void several_make_the_tables(void **state) {
+    enum { PROCESSES = 4 };
+    const char *path = scratch("atonce.db");
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child > 0) continue;
+        ft_storage *storage;
+        must(ft_storage_open(path, FT_STORAGE_CREATE, &storage));
+        must(ft_storage_close(storage));
+        _exit(0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int result;
+        assert_true(wait(&result) > 0);
+        assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    }
+}
+
 // ---- what waits for the disk ----------------------------------------------------------------------------------------
 
 static bool refuse_sync(unsigned call) {
@@ -720,7 +741,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(copies_and_deletes),           cmocka_unit_test(create_twice_and_names),
         cmocka_unit_test(killed_at_any_moment),         cmocka_unit_test(each_trial_goes_to_one_process),
         cmocka_unit_test(waits_for_the_disk_when_told), cmocka_unit_test(a_trial_takes_few_round_trips),
-        cmocka_unit_test(claims_are_of_one_storage),
+        cmocka_unit_test(claims_are_of_one_storage),     cmocka_unit_test(several_make_the_tables),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

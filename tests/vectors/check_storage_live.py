@@ -26,7 +26,7 @@ SPACE = {"x": {"name": "FloatDistribution", "attributes": {"low": -5, "high": 5,
 def storage_of(url):
     if url.startswith("journal:"):
         return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(url[len("journal:"):]))
-    return url
+    return url.replace("postgresql:", "postgresql+psycopg2:")
 
 
 def value(p):
