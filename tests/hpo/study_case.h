@@ -248,7 +248,7 @@ static char base[] = "[model]\npath = .\n[data]\ntrain = data.tsv\nvalidation = 
 
 #define MORE(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-// Where studies are when they are not in their directories (test_coordinators_postgres.sh).
+// Where studies are when they are not in their directories (storage/test_postgres.sh).
 static const char *test_storage(void) { return getenv("FT_TEST_STORAGE"); }
 
 // One call of `ftengine tune`, in this process.

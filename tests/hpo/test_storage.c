@@ -1,7 +1,7 @@
 // Studies in a database: what Optuna wrote is read, what is written here reads back, and nothing that returned is lost.
 // In SQLite; in a journal when there is an FT_TEST_JOURNAL, in PostgreSQL when FT_TEST_POSTGRES is the command of psql
 // for a server that may be written to, and FT_TEST_POSTGRES_URL the URL of a database there with %s for its name
-// (test_storage_postgres.sh).
+// (storage/test_postgres.sh).
 //
 //     test_storage write FILE    a study with all that a trial can hold   (both for tests/vectors/check_storage.py)
 //     test_storage dump FILE     what is in its studies, as text

@@ -129,7 +129,7 @@ batch_size = 8
 [eval]
 metric = accuracy
 [study]
-trials = 6
+trials = 4
 startup_trials = 3
 [space]
 train.learning_rate = float(1e-4, 3e-2, log)
@@ -137,17 +137,17 @@ train.lr_scheduler = choice(linear, cosine, constant)
 INI
 expect 0 "$FTENGINE" tune tiny.ini --storage "$secret"
 mkdir elsewhere
-(cd elsewhere && exec "$FTENGINE" tune ../tiny.ini --trials 12 --storage "$secret" >../other.out 2>../other.err </dev/null) &
+(cd elsewhere && exec "$FTENGINE" tune ../tiny.ini --trials 8 --storage "$secret" >../other.out 2>../other.err </dev/null) &
 other=$!
 for _ in $(seq 100); do [ -d elsewhere/studies/tiny ] && break; sleep 0.05; done
 tr '\0' ' ' </proc/$other/cmdline >title
-expect 0 "$FTENGINE" tune tiny.ini --trials 12 --storage "$secret"
+expect 0 "$FTENGINE" tune tiny.ini --trials 8 --storage "$secret"
 wait $other || { cp other.err err; fail "the coordinator beside"; }
-[ "$(query ft "SELECT count(*) FROM trials JOIN studies USING (study_id) WHERE study_name = 'tiny' AND state = 'COMPLETE'")" = 12 ] || fail "not 12 trials"
-[ "$(query ft "SELECT string_agg(number::text, ',' ORDER BY trial_id) FROM trials JOIN studies USING (study_id) WHERE study_name = 'tiny'")" = 0,1,2,3,4,5,6,7,8,9,10,11 ] ||
+[ "$(query ft "SELECT count(*) FROM trials JOIN studies USING (study_id) WHERE study_name = 'tiny' AND state = 'COMPLETE'")" = 8 ] || fail "not 8 trials"
+[ "$(query ft "SELECT string_agg(number::text, ',' ORDER BY trial_id) FROM trials JOIN studies USING (study_id) WHERE study_name = 'tiny'")" = 0,1,2,3,4,5,6,7 ] ||
     fail "numbers with gaps"
 grep -q "^storage = postgresql://ft@127.0.0.1:$server_port/ft" studies/tiny/config.ini || fail "the study does not say where it is"
-PGPASSWORD=secret expect 0 "$FTENGINE" tune studies/tiny/config.ini --trials 13
+PGPASSWORD=secret expect 0 "$FTENGINE" tune studies/tiny/config.ini --trials 9
 if grep -rn 'secret' said title studies elsewhere other.err other.out out err; then fail "a password is to be seen"; fi
 grep -q 'postgresql://ft:xxxxxx@' title || { cp title err; fail "the title of a process"; }
 

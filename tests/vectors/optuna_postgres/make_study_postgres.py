@@ -1,7 +1,7 @@
-"""Writes optuna_postgres/: the studies of make_study_db.py as Optuna makes them in PostgreSQL (study.sql, for psql), and what Optuna
+"""Writes what is beside it: the studies of make_study_db.py as Optuna makes them in PostgreSQL (study.sql, for psql), and what Optuna
 reads in them (expect.txt).
 
-    PGHOST=... PGPORT=... PGUSER=... python tests/vectors/make_study_postgres.py DATABASE     (an empty one; needs psycopg2 and pg_dump)
+    PGHOST=... PGPORT=... PGUSER=... python tests/vectors/optuna_postgres/make_study_postgres.py DATABASE     (an empty one; needs psycopg2 and pg_dump)
 """
 import pathlib
 import re
@@ -11,16 +11,16 @@ import warnings
 
 import optuna
 
-from make_study_db import several, single
-from study_dump import dump
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+from make_study_db import several, single  # noqa: E402
+from study_dump import dump  # noqa: E402
 
 warnings.simplefilter("ignore")
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-HERE = pathlib.Path(__file__).parent / "optuna_postgres"
 
 
 def main(database):
-    HERE.mkdir(exist_ok=True)
     url = f"postgresql+psycopg2:///{database}"
     (HERE / "expect.txt").write_text(dump(single(url, 2**31 - 1)) + dump(several(url)))
     optuna.load_study(study_name="two", storage=url)._storage.record_heartbeat(1)

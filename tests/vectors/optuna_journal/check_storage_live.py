@@ -1,7 +1,7 @@
 """Optuna and ftengine at work on one study at the same time, in PostgreSQL or in a journal: every trial once, numbers without gaps, and
 both read the same. Needs Optuna (and psycopg2), so it is no part of `make test`.
 
-    python tests/vectors/check_storage_live.py FTENGINE BUILD_DIR/tests/hpo_test_storage postgresql://... | journal:FILE
+    python tests/vectors/optuna_journal/check_storage_live.py FTENGINE BUILD_DIR/tests/hpo_test_storage postgresql://... | journal:FILE
 """
 import json
 import multiprocessing
@@ -13,7 +13,8 @@ import warnings
 
 import optuna
 
-from study_dump import dump
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from study_dump import dump  # noqa: E402
 
 warnings.simplefilter("ignore")
 optuna.logging.set_verbosity(optuna.logging.ERROR)

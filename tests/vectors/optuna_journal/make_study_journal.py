@@ -1,23 +1,24 @@
-"""Writes optuna_journal/: the studies of make_study_db.py as Optuna makes them in a journal (study.log), and what Optuna reads in them
+"""Writes what is beside it: the studies of make_study_db.py as Optuna makes them in a journal (study.log), and what Optuna reads in them
 (expect.txt).
 
-    python tests/vectors/make_study_journal.py
+    python tests/vectors/optuna_journal/make_study_journal.py
 """
 import pathlib
+import sys
 import warnings
 
 import optuna
 
-from make_study_db import several, single
-from study_dump import dump
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+from make_study_db import several, single  # noqa: E402
+from study_dump import dump  # noqa: E402
 
 warnings.simplefilter("ignore")
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-HERE = pathlib.Path(__file__).parent / "optuna_journal"
 
 
 def main():
-    HERE.mkdir(exist_ok=True)
     path = HERE / "study.log"
     path.unlink(missing_ok=True)
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
