@@ -27,6 +27,11 @@ static const struct {
     {"t.csv", "text,id\na,1\n\"b\"c,2\nd,3\n"},               // text behind a quote
     {"t.jsonl", "{\"text\": \"a\", \"id\": 1}\n\n{\"id\": 2, \"text\": \"b\\nc\"}\n{\"text\": \"d\"}\n"},
     {"t.jsonl", "{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\", \"id\": 2}\n{\"text\"}\n"},
+    {"t.json", "[\n  {\"text\": \"a\", \"id\": 1},\n\n  {\"id\": 2,\n   \"text\": \"b\"}\n]\n"},
+    {"t.json", "[{\"text\": \"a\", \"id\": 1}, {\"text\": \"b\", \"id\": 2}]"},
+    {"t.json", "{\n \"text\": \"a\",\n \"id\": 1\n}\n{\n \"text\": \"b\",\n \"id\": 2\n}\n"},
+    {"t.json", "[{\"text\": \"a\", \"id\": 1},\n {\"text\": \"b\", \"id\": }]\n"},
+    {"t.zip", "PK\3\4 which is no text,\nwherever it is cut\n"},
     {"t", "plain\n\ntext, too\nwithout an end"},
     {"t", "text,id\nlooks like,1\na table,2\n"},
     {"t.tsv", "text\tid\nASCII at first, behind the look at the first bytes of a file that may be packed\t1\nna\xEFve\t2\ncaf\xE9\t3\n"},

@@ -110,8 +110,7 @@ static void json_lines(void **state) {
 
 static void json_mistakes(void **state) {
     refused("t.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": }\n", "t.jsonl:2:24", "a value is needed", "one object a line");
-    refused("t.jsonl", "{\"text\": \"a\",\n \"label\": 1}\n", "t.jsonl:1:14", "a key in quotes", "one object a line");
-    refused("t.json", "[{\"text\": \"a\", \"label\": 1}]\n", "t.json:1:1", "JSON list", "jq");
+    refused("t.jsonl", "{\"text\": \"a\",\n \"label\": 1\n", "t.jsonl:1:14", "a key in quotes", "one object a line");
     refused("t.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n", "t.jsonl:2", "label is empty", NULL);
     refused("t.jsonl", "{\"text\": {}, \"label\": 1}\n", "t.jsonl:1", "\"text\" is neither a string", NULL);
     refused("t.jsonl", "{\"text\": [\"a\"], \"label\": 1}\n", "t.jsonl:1", "the text is a list", NULL);
@@ -119,6 +118,79 @@ static void json_mistakes(void **state) {
     refused("t.jsonl", "{\"text\": \"a\", \"label\": 1}\n3\n", "t.jsonl:2:1", "not valid JSON", NULL);
     refused("t.jsonl", "{}\n", "t.jsonl:1:1", "no keys", NULL);
     refused("t.jsonl", " \n\n", "t.jsonl:1", "no rows", NULL);
+}
+
+// A list of objects, objects over several lines: what datasets makes of them is in tests/vectors/json_files.
+static void json_values(void **state) {
+    HOLDS("t.json", "[{\"text\": \"a\", \"label\": 1}]", "a", "1");
+    HOLDS("t", "\xEF\xBB\xBF \n[\r\n{\"text\": \"a]}\\\"[\", \"label\": 1}\n,\n{\"label\": \"x\", \"text\": \"b\"}\n]\n\n", "a]}\"[", "1", "b", "x");
+    HOLDS("t.jsonl", "{\n  \"text\": \"a\",\n  \"label\": 1\n}\n{\"text\": \"b\",\n \"label\": 2}{\"text\": \"c\", \"label\": 3}", "a", "1", "b", "2", "c", "3");
+    ft_table table = PARSED("t.json", "[\n  {\n    \"text\": \"a\",\n    \"label\": [\"x\"]\n  },\n  {\"text\": \"b\", \"label\": []}\n]\n");
+    assert_int_equal(table.line[0], 2);
+    assert_int_equal(table.line[1], 6);
+    assert_string_equal(table.label[0], "x\x1F");
+    ft_table_free(&table);
+}
+
+static void json_value_mistakes(void **state) {
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1}\n", "t.json:2:1", "list is never closed", NULL);
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1},\n]", "t.json:2:1", "a comma behind the last", NULL);
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1}\n {\"text\": \"b\"}]", "t.json:2:2", "comma is missing", NULL);
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1}] x", "t.json:1:29", "behind the end of the list", NULL);
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1},\n 3]", "t.json:2:2", "neither an object nor a text", NULL);
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1},\n {\"text\": \"b\"", "t.json:2:2", "never closed", NULL);
+    refused("t.json", "[\n {\"text\": \"a\",\n  \"label\": }]", "t.json:3:12", "a value is needed", NULL);
+    refused("t.json", "[\n {\"text\": \"a\", \"label\": }]", "t.json:2:25", "a value is needed", NULL);
+    refused("t.json", "[{\"text\": \"a\", \"label\": 1},\n {\"text\": {}, \"label\": 2}]", "t.json:2", "\"text\" is neither a string", NULL);
+    refused("t.json", "[]\n", "t.json:1", "the list is empty", NULL);
+    refused("t.json", "[\"a\", \"b\"]", "t.json:1", "no label column", NULL);
+    refused("t.json", "{\n\"text\": \"a\", \"label\": 1}\n[1]", "t.json:3:1", "no JSON object", NULL);
+}
+
+// ---- other kinds --------------------------------------------------------------------------------------------------
+
+static void kinds(void **state) {
+    static const struct {
+        const char *name, *content;
+        size_t length;
+        const char *message, *hint;
+    } cases[] = {
+#define BYTES(content) content, sizeof(content) - 1
+        {"d/t.parquet", BYTES("PAR1\x15\x04\x15\x10 and more"), "this is a Parquet file; texts are read from", "read_parquet('d/t.parquet').to_json('d/t.parquet.jsonl'"},
+        {"t.csv", BYTES("PAR1\x15\x04\x15\x10"), "a Parquet file", "to_json"}, // whatever it is called
+        {"t.arrow", BYTES("ARROW1\0\0 and more"), "an Arrow file", "read_table('t.arrow')"},
+        {"t.xlsx", BYTES("PK\3\4\24\0\6\0\10\0\0\0!\0"), "an Excel workbook", "read_excel('t.xlsx').to_csv('t.xlsx.csv'"},
+        {"t.csv", BYTES("PK\3\4\24\0\6\0\10\0\0\0!\0aaaabbbbcccc\23\0\0\0[Content_Types].xml"), "an Excel workbook", "read_excel"},
+        {"t.zip", BYTES("PK\3\4\24\0\0\0\0\0"), "a ZIP archive", "unzip 't.zip'"},
+        {"t.csv.bz2", BYTES("BZh91AY&SY\1\2\3"), "a bzip2 file", "bunzip2 -k 't.csv.bz2'"},
+        {"t.csv.xz", BYTES("\xFD" "7zXZ\0\0\4"), "an xz file", "unxz -k 't.csv.xz'"},
+        {"t.csv", BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 3\n"), "a pointer of Git LFS, not the file itself", "git lfs pull --include 't.csv'"},
+        {"<stdin>", BYTES("PK\3\4\24\0\0\0\0\0"), "a ZIP archive", "save it as a file"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_table table;
+        ft_error_clear();
+        assert_int_equal(parse_named(cases[i].name, cases[i].content, cases[i].length, &usual, &table), FT_INVALID);
+        if (strstr(ft_error_message(), cases[i].message) == NULL) fail_msg("%s: %s", cases[i].name, ft_error_message());
+        if (strstr(ft_error_hint(0), cases[i].hint) == NULL) fail_msg("%s: %s", cases[i].name, ft_error_hint(0));
+        assert_string_equal(ft_error_where(), cases[i].name);
+    }
+    // What only begins like one is text.
+    HOLDS("t.tsv", "text\tlabel\nPK\3\4\tx\n", "PK\3\4", "x");
+    HOLDS("t.csv", "BZh9,text,label\n1,a,x\n", "a", "x");
+    HOLDS("t.csv", "PAR1,text,label\n1,a,x\n", "a", "x");
+    static const char *const addresses[] = {"https://a.b/c.csv", "/data/https://a.b/c.csv", "conf/http:/a.b/c.csv", "s3://bucket/c.csv", "hf://datasets/a/b/c.csv"};
+    static const char *const helps[] = {"curl -LO 'https://a.b/c.csv'", "curl -LO 'https://a.b/c.csv'", "curl -LO 'http://a.b/c.csv'", "curl -LO 's3://bucket/c.csv'", "hf download"};
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        ft_table table;
+        ft_error_clear();
+        assert_int_equal(ft_table_read(addresses[i], &usual, &table), FT_INVALID);
+        if (strstr(ft_error_message(), "this is an address") == NULL) fail_msg("%s: %s", addresses[i], ft_error_message());
+        if (strstr(ft_error_hint(0), helps[i]) == NULL) fail_msg("%s: %s", addresses[i], ft_error_hint(0));
+    }
+    ft_table table;
+    assert_int_equal(ft_table_read("no/such:/file.csv", &usual, &table), FT_INVALID);
+    assert_null(strstr(ft_error_message(), "address"));
 }
 
 // ---- columns ------------------------------------------------------------------------------------------------------
@@ -180,6 +252,8 @@ static void formats(void **state) {
     assert_int_equal(format_found("<stdin>", "id\ttext\n1\ta\n", true), FT_FORMAT_TSV);
     assert_int_equal(format_found("<stdin>", "{\"text\": \"a\"}\n", true), FT_FORMAT_JSONL);
     assert_int_equal(format_found("<stdin>", "[note] a text\n", true), FT_FORMAT_TEXT);
+    assert_int_equal(format_found("<stdin>", "[{\"text\": \"a\"}]\n", true), FT_FORMAT_JSONL);
+    assert_int_equal(format_found("<stdin>", "[\n \"a\", \"b\"]\n", true), FT_FORMAT_JSONL);
     assert_int_equal(format_found("<stdin>", "\n\n", true), FT_FORMAT_TEXT);
     assert_int_equal(format_found("<stdin>", "\"text\n", true), FT_FORMAT_TEXT);
     assert_int_equal(format_found("t.tsv", "text\nb\n", true), FT_FORMAT_TSV);
@@ -352,7 +426,7 @@ int main(void) {
     ft_log_set_level(FT_LOG_QUIET);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv),          cmocka_unit_test(csv_mistakes),    cmocka_unit_test(json_lines),
-        cmocka_unit_test(json_mistakes), cmocka_unit_test(several_columns), cmocka_unit_test(formats),
+        cmocka_unit_test(json_mistakes), cmocka_unit_test(json_values), cmocka_unit_test(json_value_mistakes), cmocka_unit_test(kinds), cmocka_unit_test(several_columns), cmocka_unit_test(formats),
         cmocka_unit_test(plain_text),   cmocka_unit_test(packed),          cmocka_unit_test(encodings),
         cmocka_unit_test(glue_quotes),  cmocka_unit_test(tasks_of_files),
     };

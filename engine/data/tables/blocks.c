@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/sha256.h"
 #include "engine/data/tables/formats.h"
+#include "engine/data/tables/kinds.h"
 #include "engine/data/tables/records.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@ enum { CHUNK = 1 << 16, LONGEST_ROW = 1 << 28 };
 
 ft_status ft_blocks_open(const char *path, const ft_table_request *request, size_t bytes, ft_blocks *b) {
     *b = (ft_blocks){.path = path, .request = *request, .bytes = bytes, .file = strcmp(path, "-") == 0 ? STDIN_FILENO : -1};
+    if (b->file < 0) FT_TRY(ft_refuse_address(path));
     if (b->file < 0) b->file = open(path, O_RDONLY | O_CLOEXEC);
     if (b->file < 0) return ft_fail_errno(FT_INVALID, errno, path, "cannot open the file");
     struct stat info;
@@ -99,7 +101,7 @@ static bool must_wait(const ft_blocks *b) {
 static ft_status read_more(ft_blocks *b, bool *waits) {
     if (b->capacity - b->length < CHUNK) {
         if (b->bytes != SIZE_MAX && b->capacity > LONGEST_ROW)
-            return ft_fail(FT_INVALID, ft_source_display(b->path), "a row of more than %d bytes", LONGEST_ROW);
+            return ft_fail(FT_INVALID, ft_source_display(b->path), b->conll ? "more than %d bytes in a format that is read whole; JSON lines, TSV and CSV may be larger" : "a row of more than %d bytes", LONGEST_ROW);
         const size_t capacity = 2 * b->capacity + CHUNK;
         char *larger = ft_realloc(b->data, capacity + 1, 1, "a data file");
         if (larger == NULL) return FT_NO_MEMORY;
@@ -156,7 +158,8 @@ static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
         if (memchr(b->data, '\n', b->length) == NULL) return FT_OK;
         FT_TRY(ft_table_format(&b->request, ft_source_display(b->path), b->data, b->length, &format));
         delimiter = ft_csv_delimiter(b->data, b->length);
-        b->conll = format == FT_FORMAT_CONLL || format == FT_FORMAT_SQUAD; // its rows are read at once
+        // its rows are read at once
+        b->conll = format == FT_FORMAT_CONLL || format == FT_FORMAT_SQUAD || (format == FT_FORMAT_JSONL && !ft_json_is_line(b->data, b->length));
         if (b->conll) return FT_OK;
     }
     const int64_t header = first && format != FT_FORMAT_TEXT, most = b->rows > 0 ? b->rows + header : INT64_MAX; // a header is no row
@@ -212,6 +215,7 @@ static ft_coding utf16_of(const ft_blocks *b) {
 static ft_status look(ft_blocks *b) {
     const bool line = b->length >= 4 && memchr(b->data, '\n', b->length) != NULL && memchr(b->data, '\0', b->length) == NULL;
     if (b->known || !(b->ended || b->length >= 16 || line)) return FT_OK;
+    if (b->stages == 0) FT_TRY(ft_refuse_kind(ft_source_display(b->path), b->data, b->length));
     const ft_coding packing = b->stages == 0 ? ft_source_packing(b->data, b->length) : FT_CODING_NONE;
     if (packing != FT_CODING_NONE) return add_stage(b, packing);
     const ft_coding utf16 = utf16_of(b);

@@ -61,7 +61,7 @@ static size_t first_line(const char *data, size_t length) {
 ft_format ft_format_of_content(const char *data, size_t length) {
     size_t at = 0;
     while (at < length && (data[at] == ' ' || data[at] == '\n' || data[at] == '\r')) at++;
-    if (at < length && (data[at] == '{' || data[at] == '[')) return FT_FORMAT_JSONL; // a list is refused there, with a hint
+    if (at < length && (data[at] == '{' || data[at] == '[')) return FT_FORMAT_JSONL; // or a list of objects
     size_t line = first_line(data, length);
     if (line > 0 && memchr(data, '\t', line) != NULL) return FT_FORMAT_TSV;
     return line > 0 && (memchr(data, ',', line) != NULL || memchr(data, ';', line) != NULL) ? FT_FORMAT_CSV : FT_FORMAT_TSV;

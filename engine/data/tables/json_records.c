@@ -1,4 +1,4 @@
-// json_records.c - JSON lines as records: one object a line.
+// json_records.c - JSON as records: one object a line, or whatever json_values.c finds.
 #include "engine/data/tables/records.h"
 
 #include "base/json/json.h"
@@ -20,11 +20,6 @@ static ft_status at_this_line(const ft_records *r) {
 }
 
 static ft_status parse_line(ft_records *r, size_t length, json_t **object) {
-    if (*r->at == '[') {
-        ft_status status = ft_fail_at(r->file, r->line, 1, "this is a JSON list; JSON lines have one object a line");
-        ft_hint("jq -c '.[]' FILE makes JSON lines of it");
-        return status;
-    }
     if (ft_json_parse(r->at, length, "", object) != FT_OK) return at_this_line(r);
     if (json_is_object(*object)) return FT_OK;
     json_decref(*object);
@@ -53,21 +48,42 @@ static bool find_line(ft_records *r, size_t *length) {
     return false;
 }
 
-ft_status ft_json_record_keys(ft_records *r) {
+// The next object, to be given back; NULL: there is none.
+static ft_status next_object(ft_records *r, json_t **object) {
+    if (r->values) return ft_json_value_next(r, object);
     size_t length;
-    if (!find_line(r, &length)) return ft_fail_at(r->file, 1, 0, "the file is empty: no rows");
-    json_t *object;
-    FT_TRY(parse_line(r, length, &object));
+    *object = NULL;
+    if (!find_line(r, &length)) return FT_OK;
+    FT_TRY(parse_line(r, length, object));
+    r->record_line = r->line;
+    pass(r, length);
+    return FT_OK;
+}
+
+static ft_status take_keys(ft_records *r, const json_t *object) {
     const char **keys = ft_arena_alloc(r->arena, (json_object_size(object) + 1) * sizeof *keys);
-    ft_status status = keys != NULL ? FT_OK : FT_NO_MEMORY;
+    if (keys == NULL) return FT_NO_MEMORY;
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value) {
-        if (status == FT_OK && (keys[r->key_count++] = ft_arena_strdup(r->arena, key)) == NULL) status = FT_NO_MEMORY;
-    }
-    json_decref(object);
     r->keys = keys;
-    if (status == FT_OK && r->key_count == 0) return ft_fail_at(r->file, r->line, 1, "this object has no keys");
+    json_object_foreach((json_t *)object, key, value) {
+        if ((keys[r->key_count++] = ft_arena_strdup(r->arena, key)) == NULL) return FT_NO_MEMORY;
+    }
+    return r->key_count > 0 ? FT_OK : ft_fail_at(r->file, r->record_line, 1, "this object has no keys");
+}
+
+ft_status ft_json_record_keys(ft_records *r) {
+    const ft_records before = *r; // it is read again as a record
+    json_t *object;
+    FT_TRY(next_object(r, &object));
+    if (object == NULL) return ft_fail_at(r->file, 1, 0, r->in_list ? "the list is empty: no rows" : "the file is empty: no rows");
+    ft_status status = take_keys(r, object);
+    json_decref(object);
+    r->at = before.at;
+    r->line = before.line;
+    r->line_start = before.line_start;
+    r->in_list = before.in_list;
+    r->values_read = before.values_read;
     return status;
 }
 
@@ -106,7 +122,7 @@ static char *span_text(const json_t *value) {
 }
 
 static ft_status not_a_value(const ft_records *r, const char *key) {
-    return ft_fail_at(r->file, r->line, 0, "\"%.100s\" is neither a string nor a number nor a list of them%s", key,
+    return ft_fail_at(r->file, r->record_line, 0, "\"%.100s\" is neither a string nor a number nor a list of them%s", key,
                       r->words ? ", or of spans with start, end and label" : "");
 }
 
@@ -136,7 +152,7 @@ static ft_status list_cell(ft_records *r, const char *key, const json_t *list) {
         cell[at++] = FT_LIST_SEPARATOR; // behind the last one too: a list of one is a list
     }
     cell[at] = '\0';
-    return ft_records_add(r, cell, at, r->line, 0);
+    return ft_records_add(r, cell, at, r->record_line, 0);
 }
 
 static bool is_answers(const json_t *value) {
@@ -145,9 +161,9 @@ static bool is_answers(const json_t *value) {
 
 static ft_status answers_cell(ft_records *r, const json_t *value) {
     char where[512];
-    snprintf(where, sizeof where, "%.480s:%lld", r->file, (long long)r->line);
+    snprintf(where, sizeof where, "%.480s:%lld", r->file, (long long)r->record_line);
     char *cell = ft_answers_cell(r->arena, where, value);
-    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : ft_error_code();
+    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->record_line, 0) : ft_error_code();
 }
 
 // A list or an object as it stands.
@@ -156,7 +172,7 @@ static ft_status json_cell(ft_records *r, const json_t *value) {
     if (line == NULL) return FT_NO_MEMORY;
     char *cell = ft_arena_format(r->arena, "%c%s", FT_JSON_CELL, line);
     free(line);
-    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : FT_NO_MEMORY;
+    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->record_line, 0) : FT_NO_MEMORY;
 }
 
 static ft_status value_cell(ft_records *r, const char *key, const json_t *value) {
@@ -167,23 +183,20 @@ static ft_status value_cell(ft_records *r, const char *key, const json_t *value)
     const char *text = value == NULL || json_is_null(value) ? "" : scalar_text(value, number);
     if (text == NULL) return not_a_value(r, key);
     char *cell = ft_arena_strdup(r->arena, text);
-    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : FT_NO_MEMORY;
+    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->record_line, 0) : FT_NO_MEMORY;
 }
 
 ft_status ft_json_record_next(ft_records *r, bool *found) {
-    size_t length = 0;
-    *found = find_line(r, &length);
-    if (!*found) return FT_OK;
     json_t *object;
-    FT_TRY(parse_line(r, length, &object));
+    FT_TRY(next_object(r, &object));
+    *found = object != NULL;
+    if (!*found) return FT_OK;
     r->count = 0;
-    r->record_line = r->line;
     ft_status status = FT_OK;
     for (int i = 0; i < r->key_count && status == FT_OK; i++) {
-        if (r->wanted != NULL && !r->wanted[i]) status = ft_records_add(r, r->end, 0, r->line, 0); // an empty text
+        if (r->wanted != NULL && !r->wanted[i]) status = ft_records_add(r, r->end, 0, r->record_line, 0); // an empty text
         else status = value_cell(r, r->keys[i], json_object_get(object, r->keys[i]));
     }
     json_decref(object);
-    pass(r, length);
     return status;
 }

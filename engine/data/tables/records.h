@@ -2,7 +2,7 @@
 //
 // TSV has no quoting, as GLUE's files and most others are written: quotes are part of the text. CSV is RFC 4180: cells may
 // be quoted, then hold delimiters, newlines and doubled quotes. Of JSON lines every line is an object; the keys of the
-// first one are the columns. CoNLL's columns are records of lists (conll_records.c), and are called 1, 2, ...
+// first one are the columns. A list of objects, and objects that go over several lines, are records too (json_values.c). CoNLL's columns are records of lists (conll_records.c), and are called 1, 2, ...
 #ifndef FT_RECORDS_H
 #define FT_RECORDS_H
 
@@ -33,6 +33,9 @@ typedef struct ft_records {
     bool words;       // a text may be a list of words
     bool questions;   // a value may be answers
     bool language;    // a value may be any JSON: its cell is FT_JSON_CELL and the text of it
+    bool values;      // JSONL: no lines, but a list or objects over several lines (ft_json_is_values)
+    bool in_list;     // of these, behind the [ of a list
+    int64_t values_read;
     struct ft_squad *squad; // SQUAD: what is read (squad_records.c)
     char delimiter;
     const char *file; // for messages
@@ -66,6 +69,13 @@ ft_status ft_fail_at(const char *file, int64_t line, int64_t column, const char 
 // json_records.c
 ft_status ft_json_record_keys(ft_records *records);
 ft_status ft_json_record_next(ft_records *records, bool *found);
+// json_values.c. Does a text begin with an object that ends in its first line; with a list of objects or texts; is it a list, or objects of which
+// the first goes over several lines?
+bool ft_json_is_line(const char *data, size_t length);
+bool ft_json_is_list(const char *data, size_t length);
+bool ft_json_is_values(const char *data, size_t length);
+// The next object; a text of a list is {"text": it}. NULL: there is none left. record_line is where it begins.
+ft_status ft_json_value_next(ft_records *records, json_t **object);
 // conll_records.c
 ft_status ft_conll_record_keys(ft_records *records);
 ft_status ft_conll_record_next(ft_records *records, bool *found);

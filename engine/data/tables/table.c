@@ -6,6 +6,7 @@
 #include "engine/data/tables/columns.h"
 #include "engine/data/tables/folder.h"
 #include "engine/data/tables/formats.h"
+#include "engine/data/tables/kinds.h"
 #include "engine/data/tables/records.h"
 #include "engine/data/tables/source.h"
 
@@ -214,7 +215,7 @@ static ft_status read_lines(ft_table *table, char *at, char *end, int64_t line) 
 static ft_status format_or_plain(const ft_table_request *request, const char *file, const char *data, size_t length,
                                  ft_format *format) {
     *format = ft_format_of_content(data, length);
-    if (*format == FT_FORMAT_JSONL && data[0] == '{') return FT_OK;
+    if (*format == FT_FORMAT_JSONL && (data[0] == '{' || ft_json_is_list(data, length))) return FT_OK;
     const char *stop = memchr(data, '\n', length);
     size_t line = stop != NULL ? (size_t)(stop - data) : length;
     if (*format != FT_FORMAT_JSONL && line > 0) {
@@ -237,7 +238,7 @@ static ft_status format_or_plain(const ft_table_request *request, const char *fi
 
 // Of words with tags there are no other columns than CoNLL's, whatever a file is called.
 static ft_format words_format(const ft_table_request *request, ft_format named, const char *data, size_t length) {
-    if (ft_format_of_content(data, length) == FT_FORMAT_JSONL && data[0] != '[') return FT_FORMAT_JSONL;
+    if (ft_format_of_content(data, length) == FT_FORMAT_JSONL && (data[0] != '[' || ft_json_is_list(data, length))) return FT_FORMAT_JSONL;
     return request->plain && named == FT_FORMAT_AUTO && !ft_content_is_tagged(data, length) ? FT_FORMAT_TEXT : FT_FORMAT_CONLL;
 }
 
@@ -285,6 +286,7 @@ static ft_status parse_piece(ft_table *table, size_t length, const char *file, c
     ft_records_open(&records, l->format, file, table->data, length, &table->arena);
     records.line = l->line;
     if (l->format == FT_FORMAT_CSV) records.delimiter = l->delimiter;
+    records.values = records.format == FT_FORMAT_JSONL && l->line == 1 && ft_json_is_values(table->data, length);
     records.words = request->words;
     records.questions = request->questions;
     records.language = request->language;
@@ -320,6 +322,7 @@ static ft_status parse(ft_table *table, size_t length, size_t most, const char *
     ft_encoding encoding = FT_ENCODING_UNKNOWN;
     ft_table_layout layout = {0};
     FT_TRY(ft_sha256(table->data, length, table->sha256));
+    FT_TRY(ft_refuse_kind(file, table->data, length));
     FT_TRY(ft_source_unpack(file, most, &table->data, &length));
     FT_TRY(ft_source_to_utf8(file, &encoding, &table->data, &length));
     ft_status status = parse_piece(table, length, file, request, &layout);
@@ -357,6 +360,7 @@ ft_status ft_table_read(const char *path, const ft_table_request *request, ft_ta
     if (!words && is_large(path)) return ft_table_read_large(path, request, PIECE, table);
     char *data = NULL;
     size_t length = 0;
+    FT_TRY(ft_refuse_address(path));
     FT_TRY(ft_source_load(path, &data, &length));
     return ft_table_parse(data, length, SIZE_MAX / 4, ft_source_display(path), request, table);
 }
