@@ -21,7 +21,7 @@ static const struct {
     {"CUDA_VISIBLE_DEVICES", "which CUDA devices there are, and in which order"},
     {"FTENGINE_LEDGER_DIR", "where reservations of memory are kept; by default /tmp/ftengine-UID"},
     {"FTENGINE_LEDGER_CAPACITY", "how much of a device's memory runs may reserve, as 80% or 16GiB"},
-    {"FTENGINE_CUDA_MODULE", "the file with the CUDA kernels; by default beside the program"},
+    {"FTENGINE_CUDA_MODULE", "the file with the CUDA kernels; by default beside the program or libftengine.so"},
     {"FTENGINE_CUBLASLT", "the library cuBLASLt; by default that of CUDA_HOME, CONDA_PREFIX or the loader"},
     {"HF_HOME, HF_HUB_CACHE", "where models that were pulled are kept"},
     {"HF_ENDPOINT, HF_TOKEN", "which hub is asked for models, and as whom"},

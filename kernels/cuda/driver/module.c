@@ -21,6 +21,16 @@ static bool is_at(ft_cuda_module *module, const char *directory, const char *bel
     return length > 0 && (size_t)length < sizeof module->path && access(module->path, R_OK) == 0;
 }
 
+// Beside a file, and where `make install` puts it. The file's name is cut off.
+static bool is_near(ft_cuda_module *module, char *file) {
+    static const char *const below[] = {"", "/../lib", "/../lib/ftengine"};
+    char *slash = strrchr(file, '/');
+    if (slash != NULL) *slash = '\0';
+    for (size_t i = 0; i < sizeof below / sizeof *below && file[0] != '\0'; i++)
+        if (is_at(module, file, below[i])) return true;
+    return false;
+}
+
 static ft_status find(ft_cuda_module *module) {
     const char *asked = getenv("FTENGINE_CUDA_MODULE");
     if (asked != NULL && asked[0] != '\0') {
@@ -28,16 +38,16 @@ static ft_status find(ft_cuda_module *module) {
         if (access(asked, R_OK) == 0) return FT_OK;
         return ft_fail(FT_NO_DEVICE, asked, "FTENGINE_CUDA_MODULE names a file that cannot be read");
     }
-    char program[PATH_MAX];
+    // What holds this function: the program, or libftengine.so in another one, as Python.
+    Dl_info own;
+    char library[PATH_MAX] = "", program[PATH_MAX];
+    const bool told = dladdr((void *)find, &own) != 0 && own.dli_fname != NULL && strchr(own.dli_fname, '/') != NULL; // a bare name is no place
+    if (told && realpath(own.dli_fname, library) == NULL) library[0] = '\0';
+    if (is_near(module, library)) return FT_OK;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(program, '/');
-    if (slash != NULL) *slash = '\0';
-    static const char *const below[] = {"", "/../lib", "/../lib/ftengine"};
-    for (size_t i = 0; i < sizeof below / sizeof *below && program[0] != '\0'; i++)
-        if (is_at(module, program, below[i])) return FT_OK;
-    ft_fail(FT_NO_DEVICE, NULL, "the CUDA kernels are missing: %s was not found in %s or its ../lib", file_name,
-            program);
+    if (is_near(module, program)) return FT_OK;
+    ft_fail(FT_NO_DEVICE, NULL, "the CUDA kernels are missing: %s was not found in %s or its ../lib", file_name, library[0] != '\0' ? library : program);
     ft_hint("build it where nvcc 12.4 or later is (cmake finds it in PATH, CUDACXX or /usr/local/cuda), or set "
             "FTENGINE_CUDA_MODULE to it");
     return FT_NO_DEVICE;

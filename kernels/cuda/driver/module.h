@@ -46,8 +46,8 @@ typedef struct ft_cuda_module {
     const ft_cuda_module_table *table;
 } ft_cuda_module;
 
-// Where it is looked for: the file FTENGINE_CUDA_MODULE names; beside the program; ../lib and ../lib/ftengine from
-// there. FT_NO_DEVICE says in one sentence what is missing: the file, a part of it, a newer driver.
+// Where it is looked for: the file FTENGINE_CUDA_MODULE names; beside libftengine.so, where that holds this code, then beside the program; ../lib
+// and ../lib/ftengine from there. FT_NO_DEVICE says in one sentence what is missing: the file, a part of it, a newer driver.
 ft_status ft_cuda_module_open(const ft_cuda_driver *driver, ft_cuda_module *module);
 void ft_cuda_module_close(ft_cuda_module *module); // one that was never opened ({0}) is fine
 
