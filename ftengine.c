@@ -1,8 +1,8 @@
 // ftengine.c - the program: a table of subcommands, and the one place where a status becomes an exit code.
 #include "base/context.h"
 #include "base/heap.h"
-#include "base/url.h"
 #include "base/log.h"
+#include "base/url.h"
 #include "base/nearest.h"
 #include "engine/commands/pages.h"
 #include "engine/commands/signals.h"
@@ -19,24 +19,19 @@
 #include <unistd.h>
 
 static const ft_command commands[] = {
-    {"train", ft_command_train, "train CONFIG.ini...|RUN [--json] [section.key=value ...]",
-     "fine-tune a model; writes a run directory",
+    {"train", ft_command_train, "train CONFIG.ini...|RUN [--deadline T] [--json] [section.key=value ...]", "fine-tune a model; writes a run directory",
+     "  --deadline T    ends in time with the best model so far, saved: 90s, 10m, 2h from now, or 18:30, 2026-11-26T18:30\n"
      "  --json          one JSON document at the end: run.json of the run directory, with the directory as `run`\n\n"
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
-     "Ctrl-C saves and stops, and so do SIGTERM and a terminal that is closed; `ftengine train RUN` goes on with the "
-     "same bits,\n"
+     "Ctrl-C saves and stops, and so do SIGTERM and a terminal that is closed; `ftengine train RUN` goes on with the same bits,\n"
      "as output.exists=resume does for a configuration with an output.dir.\n"
      "train.seeds=1,2,3 and data.folds=5 train once for each, and give means and standard deviations.\n\n"
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
-    {"eval", ft_command_eval,
-     "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [--base MODEL] "
-     "[section.key=value ...]",
-     "metrics on labelled data",
-     "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard "
-     "input\n"
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [--base MODEL] [section.key=value ...]", "metrics on labelled data",
+     "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input\n"
      "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
      "  --ci            95% intervals of every metric by bootstrap (1000 rounds, train.seed)\n"
      "  --json          one JSON document\n"
@@ -44,14 +39,11 @@ static const ft_command commands[] = {
      "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] "
-     "[--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL]",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL]",
      "labels and probabilities for new texts",
      "  --data FILE     the texts; - reads standard input\n"
-     "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's "
-     "name,\n"
-     "                  and text where the first line is neither JSON nor a header with a column for the text; conll "
-     "(a word a\n"
+     "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
+     "                  and text where the first line is neither JSON nor a header with a column for the text; conll (a word a\n"
      "                  line, its tag may stand behind it) for models of words, squad for models of questions\n"
      "  --output FILE   write there, whole or not at all; .jsonl gives JSON lines\n"
      "  --json          JSON lines\n"
@@ -63,90 +55,78 @@ static const ft_command commands[] = {
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},
     {"embed", ft_command_embed,
-     "embed RUN|MODEL_DIR --data FILE|- [--output FILE.npy|FILE.jsonl] [--pooling P] [--normalize] [--prompt TEXT | "
-     "--prompt-name NAME] [--format tsv|csv|jsonl|text] [--id COLUMN] [--precision P] [--base MODEL]",
+     "embed RUN|MODEL_DIR --data FILE|- [--output FILE.npy|FILE.jsonl] [--pooling P] [--normalize] [--prompt TEXT | --prompt-name NAME] [--format tsv|csv|jsonl|text] [--id COLUMN] [--precision P] [--base MODEL]",
      "a vector for every text",
      "  --data FILE     the texts; - reads standard input\n"
      "  --format F      tsv, csv, jsonl or text, as predict has them\n"
-     "  --output FILE   FILE.npy is an array of numpy's (float32, texts x width), FILE.jsonl a line of JSON a text; "
-     "whole or not at\n"
+     "  --output FILE   FILE.npy is an array of numpy's (float32, texts x width), FILE.jsonl a line of JSON a text; whole or not at\n"
      "                  all. Without it JSON lines go to standard output\n"
-     "  --pooling P     how the rows of a text become one vector: cls, mean, max, mean_sqrt_len_tokens, weightedmean, "
-     "lasttoken, or\n"
-     "                  several separated by commas, side by side; by default what the model's sentence-transformers "
-     "files say\n"
+     "  --pooling P     how the rows of a text become one vector: cls, mean, max, mean_sqrt_len_tokens, weightedmean, lasttoken, or\n"
+     "                  several separated by commas, side by side; by default what the model's sentence-transformers files say\n"
      "  --normalize     vectors of length 1, where the files do not make them so\n"
      "  --prompt TEXT   in front of every text; --prompt-name NAME takes one of the model's own; \"\" is none\n"
      "  --id COLUMN     the ids of JSON lines; by default the number of the text, from 0\n"
      "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
      "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
-     "Vectors are those of sentence-transformers: modules.json, 1_Pooling, 2_Dense, 2_Normalize, "
-     "sentence_bert_config.json and\n"
-     "config_sentence_transformers.json beside the model are followed. They come in the order of the texts, and how "
-     "texts are batched\n"
+     "Vectors are those of sentence-transformers: modules.json, 1_Pooling, 2_Dense, 2_Normalize, sentence_bert_config.json and\n"
+     "config_sentence_transformers.json beside the model are followed. They come in the order of the texts, and how texts are batched\n"
      "changes none of their bits on a CPU.\n\n"
      "  ftengine embed models/all-MiniLM-L6-v2 --data texts.txt --pooling mean --normalize --output vectors.npy\n"
      "  ftengine embed runs/reviews-001 --data texts.csv --pooling mean --normalize >vectors.jsonl\n"},
-    {"tokenize", ft_command_tokenize,
-     "tokenize RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl|text] [--keep-going] [section.key=value ...]",
+    {"tokenize", ft_command_tokenize, "tokenize RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl|text] [--keep-going] [section.key=value ...]",
      "the tokens of texts and chats, as a model sees them",
-     "  --data FILE     texts (a text a line, or the column of a table), pairs of texts (data.text_pair), prompts with "
-     "completions, or\n"
-     "                  chats (JSON lines with \"prompt\" and \"completion\", or \"messages\"); - reads standard "
-     "input\n"
+     "  --data FILE     texts (a text a line, or the column of a table), pairs of texts (data.text_pair), prompts with completions, or\n"
+     "                  chats (JSON lines with \"prompt\" and \"completion\", or \"messages\"); - reads standard input\n"
      "  --format F      tsv, csv, jsonl or text, as predict has them\n"
      "  --keep-going    a text that is refused is a line with \"error\", and the others follow\n\n"
-     "A line of JSON a text: ids, pieces, types of pairs, the text that the ids are decoded to, where they can be; of "
-     "a chat the text that\n"
-     "its template writes, and which tokens train.task=causal_lm learns. No weights are read, and nothing is cut "
-     "off.\n\n"
+     "A line of JSON a text: ids, pieces, types of pairs, the text that the ids are decoded to, where they can be; of a chat the text that\n"
+     "its template writes, and which tokens train.task=causal_lm learns. No weights are read, and nothing is cut off.\n\n"
      "  ftengine tokenize models/all-MiniLM-L6-v2 --data reviews.csv\n"
      "  echo 'A text' | ftengine tokenize models/all-MiniLM-L6-v2 --data -\n"},
-    {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]",
-     "differing options and results of runs, side by side",
+    {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",
      "  --all           also the options that are the same in all runs\n"
      "  --json, --csv   for programs: every figure, at full length\n\n"
-     "RUN is a run directory, a directory of runs, or a study. Up to five runs stand side by side, and * marks the "
-     "best value of a\n"
+     "RUN is a run directory, a directory of runs, or a study. Up to five runs stand side by side, and * marks the best value of a\n"
      "metric; more have a line each. A run without run.json (still going, or killed) shows its last logged figures.\n\n"
      "  ftengine compare runs/a-001 runs/a-002\n"
      "  ftengine compare studies/reviews --csv >trials.csv\n"},
-    {"report", ft_command_report, "report RUN [--output FILE|-] [--no-texts]",
-     "a run as one HTML page: curves, predictions, memory, options",
+    {"report", ft_command_report, "report RUN [--output FILE|-] [--no-texts]", "a run as one HTML page: curves, predictions, memory, options",
      "  --output FILE   write there instead of RUN/report.html; - is standard output\n"
      "  --no-texts      without the texts of the surest mistakes, which are read from the run's data\n\n"
-     "The page needs nothing else: no script, no network. It shows the memory over time of runs with "
-     "memory.timeline=true, and\n"
+     "The page needs nothing else: no script, no network. It shows the memory over time of runs with memory.timeline=true, and\n"
      "runs that are still going or have failed as far as they came.\n\n"
      "  ftengine report runs/quickstart-001\n"},
     {"tune", ft_command_tune,
-     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--parallel K|auto] [--storage URL] "
-     "[--json] [section.key=value ...]",
+     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--deadline T] [--parallel K|auto] [--storage URL] [--json] [section.key=value ...]",
      "search hyper-parameters; writes a study",
      "Without CONFIG.ini: the study's own, else configs/tune.ini. [space] says what is searched, [study] how.\n"
      "  --study NAME    the study in studies/NAME; by default the configuration's name\n"
      "  --trials N      the study ends at N finished trials in all; again with a larger N goes on\n"
-     "  --add M         M trials that end in this command, whatever there is: those that were cut off and that it goes "
-     "on with\n"
+     "  --add M         M trials that end in this command, whatever there is: those that were cut off and that it goes on with\n"
      "                  count too, those of another `ftengine tune` do not, and the next call counts anew\n"
      "  --timeout T     stops after 30s, 10m, 2h; the running trials are saved\n"
+     "  --deadline T    ends by then: 90s, 10m, 2h from now, or 18:30, 2026-11-26T18:30; what runs is asked to save some time before\n"
      "  --parallel K    K trials at the same time, which share the cores; auto: one a core, at most 8\n"
      "  --max-failures N   gives up after N failed trials in a row\n"
-     "  --storage URL   sqlite:///FILE or postgresql://USER@HOST/DATABASE; Optuna's format, also a study that Optuna "
-     "made\n"
+     "  --storage URL   sqlite:///FILE, postgresql://USER@HOST/DATABASE or journal:FILE; Optuna's format, also a study that Optuna made\n"
      "  --json          the result as `ftengine study show --json` has it\n\n"
-     "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials. A trial whose worker "
-     "was\n"
-     "killed, crashed or hung goes on from its checkpoint in another one. Trials share a device by their exact planned "
-     "memory:\n"
-     "each begins when there is room for it. The same command a second time, beside the first, helps with the study: "
-     "what one\n"
+     "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials. A trial whose worker was\n"
+     "killed, crashed or hung goes on from its checkpoint in another one. Trials share a device by their exact planned memory:\n"
+     "each begins when there is room for it. The same command a second time, beside the first, helps with the study: what one\n"
      "of them leaves when it is stopped or killed, the other goes on with; with PostgreSQL on any number of machines.\n"
      "The best trial is in studies/NAME/best.ini, which `ftengine train` runs.\n\n"
      "  ftengine tune                                                  the quick start's data, 30 trials\n"
      "  ftengine tune my.ini 'space.train.learning_rate=float(1e-6, 1e-4, log)' study.pruner=median\n"},
-    {"study", ft_command_study,
-     "study create|list|show|best|trials|enqueue|ask|tell|export|import|report|delete [NAME] ...",
+    {"quote", ft_command_quote, "quote CONFIG.ini... [--seconds S] [--draws K] [--json] [section.key=value ...]",
+     "what a run or a study will take: bytes exactly, seconds from a few steps",
+     "  --seconds S     measures for about so many seconds, 10 by default, beside reading the data and the model; three steps in any case\n"
+     "  --draws K       of a study: so many trials of its space are measured, 5 by default\n"
+     "  --json          one JSON document\n\n"
+     "The bytes are those of `ftengine plan`. Seconds are measured here: steps, a part of an evaluation, and a save, beside where the run\n"
+     "directory will be; nothing of it stays. With each comes the interval in which it lies with 95%, if the machine goes on as it did. What\n"
+     "does not fit is told without measuring, with exit code 3. A study is quoted as its trials one after the other.\n\n"
+     "  ftengine quote configs/minilm_quickstart.ini\n"},
+    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|ask|tell|export|import|report|delete [NAME] ...",
      "studies of `ftengine tune` and of Optuna: look, queue, move",
      "  create [CONFIG.ini] [--study NAME]      what `ftengine tune` would begin, to enqueue trials before it\n"
      "      --direction minimize|maximize[,...] an empty study instead, for ask and tell\n"
@@ -157,112 +137,82 @@ static const ft_command commands[] = {
      "  enqueue [NAME] PARAMETER=VALUE...       a trial that the search must try; the sampler fills in the rest\n"
      "      --skip-if-exists                    not when a trial with these values is there already\n"
      "      --force                             also parameters and values that no trial has had\n"
-     "  ask [NAME] [--space FILE.json]          a trial for another program: its number and values, a queued one "
-     "first. FILE.json is a\n"
+     "  ask [NAME] [--space FILE.json]          a trial for another program: its number and values, a queued one first. FILE.json is a\n"
      "                                          search space as Optuna writes it; by default the study's own\n"
-     "  tell [NAME] NUMBER VALUE...             how good that trial was (--state complete|pruned|fail); with --step "
-     "STEP one value\n"
+     "  tell [NAME] NUMBER VALUE...             how good that trial was (--state complete|pruned|fail); with --step STEP one value\n"
      "                                          on its way, answered by \"go on\" or \"prune\"\n"
      "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
      "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
-     "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: "
-     "also as files\n"
+     "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: also as files\n"
      "  delete NAME --yes                       the study and its runs\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
-     "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE) any database of Optuna 3.0 or later will do. "
+     "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE, journal:FILE) any database of Optuna 3.0 or later will do.\n"
      "list, show, best, trials, enqueue, ask,\n"
-     "tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. "
-     "Finished trials are never changed.\n"},
-    {"track", ft_command_track, "track RUN|STUDY [--storage URL] [section.key=value ...]",
-     "tells MLflow of a run or study that it does not know all of",
+     "tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
+    {"track", ft_command_track, "track RUN|STUDY [--storage URL] [section.key=value ...]", "tells MLflow of a run or study that it does not know all of",
      "  --storage URL   of a study whose database is elsewhere\n"
      "  --live          until standard input ends: how runs and studies with track.mlflow start it themselves\n\n"
-     "RUN is a run directory, of several seeds or folds each is a run. What MLflow has been told is in mlflow.json "
-     "there: nothing is told\n"
-     "twice, whatever was interrupted. Address and experiment are track.mlflow and track.experiment of the run, unless "
-     "given, else\n"
+     "RUN is a run directory, of several seeds or folds each is a run. What MLflow has been told is in mlflow.json there: nothing is told\n"
+     "twice, whatever was interrupted. Address and experiment are track.mlflow and track.experiment of the run, unless given, else\n"
      "MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.\n\n"
      "  ftengine track runs/reviews-001 track.mlflow=http://127.0.0.1:5000\n"},
     {"plan", ft_command_plan,
-     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] "
-     "[--svg FILE] [--json|--csv]",
+     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
      "the memory of a run, to the byte, without running it",
-     "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this "
-     "machine's\n"
-     "  --gpu NAME      that of a well-known card, 4090, A100-80GB, L4, ..., and CUDA's scratch on it (with "
-     "device.name=cpu the CPU's)\n"
+     "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this machine's\n"
+     "  --gpu NAME      that of a well-known card, 4090, A100-80GB, L4, ..., and CUDA's scratch on it (with device.name=cpu the CPU's)\n"
      "  --labels N      classes, when there is no data.train\n"
      "  --table         the largest micro-batch for every length, with and without recomputation\n"
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"
      "  --svg FILE      a picture of the table, the sweep or the [space] beside it\n"
      "  --json, --csv   for programs\n\n"
-     "With data.train the lengths and the order are the real ones; without, or where the file or the model's "
-     "vocabulary is not\n"
-     "here, every text is as long as data.max_length allows. Of train.seeds and data.folds the run that takes most is "
-     "planned.\n"
-     "Of a configuration with a [space] all of the space is planned too: how much of it fits as it is, with what is at "
-     "auto fitted,\n"
+     "With data.train the lengths and the order are the real ones; without, or where the file or the model's vocabulary is not\n"
+     "here, every text is as long as data.max_length allows. Of train.seeds and data.folds the run that takes most is planned.\n"
+     "Of a configuration with a [space] all of the space is planned too: how much of it fits as it is, with what is at auto fitted,\n"
      "and never, by parameter, and the worst point; beyond 100,000 points corners and a sample.\n"
      "No weights are read. The numbers of well-known models are built in, so that no file is needed at all:\n\n"
      "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
      "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
-     "Exit code 0: it fits (of a table, sweep or space: something does), 3: it does not, 4: the kernels do not run on "
-     "such a card.\n"},
-    {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]] [--watch [--interval T]]",
-     "what there is to run on, and what is missing",
+     "Exit code 0: it fits (of a table, sweep or space: something does), 3: it does not, 4: the kernels do not run on such a card.\n"},
+    {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]] [--watch [--interval T]]", "what there is to run on, and what is missing",
      "  --json            one JSON document\n"
      "  --pick            only the name of the device that a run would take\n"
      "  --min-free SIZE   with so much free, 4GiB for example; exit code 4 when there is none\n"
-     "  --watch           devices and the runs on them, looked at again and again until Ctrl-C: memory in use and "
-     "reserved, how far\n"
-     "                    each run is, and of a GPU temperature, load and other programs where its driver tells. With "
-     "--json a\n"
+     "  --watch           devices and the runs on them, looked at again and again until Ctrl-C: memory in use and reserved, how far\n"
+     "                    each run is, and of a GPU temperature, load and other programs where its driver tells. With --json a\n"
      "                    line each time\n"
      "  --interval T      how often, 0.5s or 10s; by default every 2s\n\n"
-     "For every device what it is, its memory, why it cannot be used if it cannot, and which runs have reserved "
-     "memory\n"
-     "there. Every run reserves what it was planned to need before its first step, also of the host's memory what it "
-     "pins\n"
+     "For every device what it is, its memory, why it cannot be used if it cannot, and which runs have reserved memory\n"
+     "there. Every run reserves what it was planned to need before its first step, also of the host's memory what it pins\n"
      "there (memory.offload, listed under the CPU); the reservations of all runs are kept\n"
-     "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) "
-     "leaves the\n"
+     "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) leaves the\n"
      "rest to other programs.\n"},
     {"tune-gemm", ft_command_tune_gemm, "tune-gemm CONFIG.ini... --output FILE [section.key=value ...]",
      "the fastest matrix products on this GPU, for a run",
      "  --output FILE   where the choices go; train takes them with device.gemm_tuning=FILE\n\n"
-     "Measures what cuBLASLt offers for every product of the run's first epoch and of its evaluations, and keeps the "
-     "fastest.\n"
-     "The file is of one kind of chip and one release of cuBLASLt; other shapes are chosen by cuBLASLt as without it. "
-     "A run's\n"
+     "Measures what cuBLASLt offers for every product of the run's first epoch and of its evaluations, and keeps the fastest.\n"
+     "The file is of one kind of chip and one release of cuBLASLt; other shapes are chosen by cuBLASLt as without it. A run's\n"
      "bits depend on it: its hash is in run.json and in checkpoints.\n\n"
      "  ftengine tune-gemm my.ini --output h200.json\n"
      "  ftengine train my.ini device.gemm_tuning=h200.json\n"},
-    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL] [--storage nf4|nf4_double|int8]",
-     "an adapter and its model as one ordinary model",
+    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL] [--storage nf4|nf4_double|int8]", "an adapter and its model as one ordinary model",
      "  --output DIR    the model that is written, whole or not at all\n"
      "  --base MODEL    the model that the adapter stands beside; by default the one that its files name\n"
-     "  --storage FORM  linear layers in 4 or 8 bits, in the files of transformers and bitsandbytes; a model without "
-     "an adapter\n"
+     "  --storage FORM  linear layers in 4 or 8 bits, in the files of transformers and bitsandbytes; a model without an adapter\n"
      "                  is written so too\n\n"
-     "RUN was trained with adapter.type = lora; ADAPTER is a directory with adapter_config.json and "
-     "adapter_model.safetensors, of\n"
+     "RUN was trained with adapter.type = lora; ADAPTER is a directory with adapter_config.json and adapter_model.safetensors, of\n"
      "ftengine or of Hugging Face PEFT.\n"},
     {"pull", ft_command_pull, "pull NAME[@REVISION]", "a model from the hub into the cache",
-     "What is needed of it is fetched into the cache that huggingface_hub uses too, checked, and its directory "
-     "printed;\n"
-     "model.path=NAME finds it from then on. What is there is not fetched again, and what broke off goes on: Ctrl-C "
-     "and\n"
+     "What is needed of it is fetched into the cache that huggingface_hub uses too, checked, and its directory printed;\n"
+     "model.path=NAME finds it from then on. What is there is not fetched again, and what broke off goes on: Ctrl-C and\n"
      "the same command again are fine.\n\n"
      "  ftengine pull microsoft/deberta-v3-base\n"
      "  ftengine pull bert-base-uncased@main\n\n"
      "HF_HOME (or HF_HUB_CACHE) says where the cache is, HF_ENDPOINT which hub is asked, HF_TOKEN as whom;\n"
      "SSL_CERT_FILE (or REQUESTS_CA_BUNDLE) whose certificates are accepted, behind a proxy that has its own.\n"},
-    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...] [--markdown|--man|--json]",
-     "the effective configuration",
-     "Without an argument it prints every option with its meaning, bounds and default; --markdown and --man print the "
-     "same as\n"
-     "a page of the reference and as the manual page ftengine-config(5). --json is for programs: without an argument "
-     "types, bounds,\n"
+    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...] [--markdown|--man|--json]", "the effective configuration",
+     "Without an argument it prints every option with its meaning, bounds and default; --markdown and --man print the same as\n"
+     "a page of the reference and as the manual page ftengine-config(5). --json is for programs: without an argument types, bounds,\n"
      "choices, defaults and names known elsewhere, else the value of every option as text.\n"},
     {"completion", NULL, "completion bash|zsh|fish", "completions for a shell",
      "Prints a script that completes commands, flags, options and their values:\n\n"
@@ -354,7 +304,7 @@ static ft_status dispatch(int argc, char **argv) {
 }
 
 static bool works_on(const char *name) {
-    static const char *const names[] = {"train", "tune", "tune-gemm", "pull", "worker"};
+    static const char *const names[] = {"train", "tune", "tune-gemm", "pull", "quote", "worker"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return false;

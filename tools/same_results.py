@@ -221,7 +221,7 @@ class Case:
             folders.sort()
             for file in sorted(files):
                 path = os.path.join(base, file)
-                if not re.search(r"^study\.db|^log\.txt$|^train\.log$|^owner", file):
+                if not re.search(r"^study\.db|^log\.txt$|^train\.log$|^owner|^README\.md$", file):
                     self.file(path, os.path.relpath(path, self.place), into)
 
     # ---- the three kinds --------------------------------------------------------------------------------------------------------

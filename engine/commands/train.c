@@ -90,8 +90,10 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
     ft_words words;
     ft_config config = {0};
     bool json = false;
-    const ft_flag flags[] = {{"--json", NULL, &json}};
+    const char *deadline = NULL;
+    const ft_flag flags[] = {{"--json", NULL, &json}, {"--deadline", &deadline, NULL}};
     ft_status status = ft_parse_words("train", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK) status = ft_words_set(&words, &arena, "train.deadline", deadline);
     if (status == FT_OK && words.plain_count == 0 && words.override_count == 0) {
         status = ft_fail(FT_INVALID, "train", "no configuration given");
         ft_hint("ftengine train CONFIG.ini|RUN [section.key=value ...]; ftengine help train");

@@ -212,6 +212,7 @@ typedef struct ft_config {
         bool drop_last;
         int64_t patience; // evaluations without improvement before stopping; 0: never stops early
         double min_delta; // improvement that counts
+        const char *deadline; // "": none; as ft_deadline_left reads it
         int64_t logging_steps;
         ft_precision precision; // of what is computed with; the weights that are trained are fp32
     } train;

@@ -1,5 +1,6 @@
 // load.c - defaults, then files, then overrides.
 #include "base/files.h"
+#include "engine/config/deadline.h"
 #include "engine/config/ini.h"
 #include "engine/config/options.h"
 #include "engine/text/long_text.h"
@@ -236,6 +237,14 @@ static ft_status check_loss(const ft_config *config) {
     return FT_OK;
 }
 
+static ft_status check_deadline(const ft_config *c) {
+    double left;
+    if (c->train.deadline[0] == '\0') return FT_OK;
+    if (c->data.folds > 0 && c->data.fold == 0) return ft_fail(FT_INVALID, "train.deadline", "is one run's, and data.folds has several");
+    if (c->train.seeds.count > 0) return ft_fail(FT_INVALID, "train.deadline", "is one run's, and train.seeds has several");
+    return ft_deadline_left(c->train.deadline, "train.deadline", &left); // whether it is past is asked when it counts
+}
+
 static ft_status check_truncation(const ft_config *config) {
     ft_long_text rule;
     const char *text = config->data.truncation;
@@ -246,6 +255,7 @@ ft_status ft_config_check(const ft_config *config) {
     FT_TRY(check_repeats(config));
     FT_TRY(check_loss(config));
     FT_TRY(check_truncation(config));
+    FT_TRY(check_deadline(config));
     if (config->train.patience > 0 && config->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, "train.patience", "early stopping counts evaluations, and eval.strategy is no");
     if (config->eval.batch_size == FT_AUTO && config->eval.batch_multiplier != FT_AUTO &&

@@ -122,6 +122,11 @@ static const ft_option rows[] = {
         .help = "Stops after so many evaluations without a better eval.metric. 0: never."),
     FLOAT(train.min_delta, FIXED, "0", 0, INFINITY, .elsewhere = "early_stopping_threshold early_stopping_min_delta",
           .help = "A change of eval.metric up to this is no improvement."),
+    STRING(train.deadline, RESUMABLE, "", .elsewhere = "max_duration time_limit",
+           .help = "The run ends in time for this, with the best model so far, evaluated and saved: 90s, 10m or 2h from its begin, or a time of this "
+                   "machine's clock, as 18:30 or 2026-11-26T18:30. It ends before the step that could be too late, judging by the longest so "
+                   "far; one step is made in any case. The schedule of the learning rate is that of the whole run, which `ftengine train RUN "
+                   "train.deadline=` goes on with. Empty: none."),
     INT(train.logging_steps, FIXED, "500", 1, ANY, .unit = "optimizer steps",
         .elsewhere = "log_steps log_every log_every_n_steps log_interval",
         .help = "Steps between two lines of metrics.jsonl."),

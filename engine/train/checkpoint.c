@@ -410,10 +410,12 @@ static ft_status save_state(ft_trainer *t, void *context) {
 
 // What the run goes on from is on the disk, and before it what it counts on: the best model so far, the lines that were logged.
 ft_status ft_checkpoint_save(ft_trainer *t) {
+    const double before = ft_now();
     const bool waits = ft_atomic_wait_for_disk(true);
     ft_status status = waits ? FT_OK : ft_sync_tree(t->dir);
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_STATE, save_state, NULL);
     ft_atomic_wait_for_disk(waits);
+    ft_deadline_took(&t->deadline.checkpoint, before);
     return status;
 }
 

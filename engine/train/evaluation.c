@@ -125,6 +125,7 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
     free(losses);
     free(answers);
     t->step.state.seconds_eval += ft_now() - before;
+    if (split == FT_SPLIT_VALIDATION) ft_deadline_took(&t->deadline.evaluation, before);
     return status;
 }
 

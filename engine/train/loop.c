@@ -53,16 +53,17 @@ static ft_status climb(void *run, ft_step_work *work, void *context) {
 }
 
 // Books one step, and queues as many before it as have nothing between them. A signal queues none any more.
-static ft_status next_step(ft_trainer *t) {
+ft_status ft_trainer_step(ft_trainer *t, bool queues) {
     const ft_steps *s = &t->step.steps;
     double before = ft_now();
     while (s->count == 0 ||
-           (s->count < s->room && !s->held && !is_boundary(t, t->step.state.step + s->count) && ft_stop_signal() == 0))
+           (queues && s->count < s->room && !s->held && !is_boundary(t, t->step.state.step + s->count) && ft_stop_signal() == 0))
         FT_TRY(ft_steps_queue(&t->step, climb, t));
     t->step.queueing_seconds += ft_now() - before;
     FT_TRY(ft_steps_book(&t->step));
     if (t->device_used == 0 && ft_device_queues(t->room.device)) look_at_device(t);
     t->step.state.seconds_train += ft_now() - before;
+    ft_deadline_took_step(t, before);
     return FT_OK;
 }
 
@@ -75,6 +76,7 @@ static ft_status boundary(ft_trainer *t, bool *stop) {
         t->step.state.evaluation_pending = true;
         FT_TRY(ft_trainer_evaluate(t, stop));
         t->step.state.evaluation_pending = false;
+        t->deadline.evaluated = t->step.state.step;
     }
     if (checkpoint_due(t, t->step.state.step) && !*stop) FT_TRY(ft_checkpoint_save(t));
     return FT_OK;
@@ -99,11 +101,18 @@ static ft_status keep_last_good(ft_trainer *t) {
     return FT_DIVERGED;
 }
 
+static ft_status end_in_time(ft_trainer *t) {
+    const ft_status status = ft_deadline_end(t);
+    return status == FT_INTERRUPTED || status == FT_TERMINATED ? stop_here(t, ft_stop_signal()) : status;
+}
+
 ft_status ft_trainer_loop(ft_trainer *t) {
     bool stop = t->step.state.stopped_early, unfinished = t->step.state.evaluation_pending;
     while (!stop && (unfinished || t->step.state.step < t->room.plan.total_steps)) {
         if (!unfinished) {
-            ft_status stepped = next_step(t);
+            const bool late = ft_deadline_is_near(t, checkpoint_due(t, t->step.state.step + 1));
+            if (late && t->step.steps.count == 0) return end_in_time(t);
+            ft_status stepped = ft_trainer_step(t, !late);
             if (stepped == FT_DIVERGED) return keep_last_good(t);
             // In the ladder, which climbs only with nothing on its way: the step begins again in the resumed run.
             if (stepped == FT_INTERRUPTED || stepped == FT_TERMINATED) return stop_here(t, ft_stop_signal());

@@ -182,6 +182,9 @@ void ft_progress_end(const ft_trainer *t, ft_status outcome) {
                 ft_metric_name(t->room.config->eval.metric), t->step.state.stopped_early ? " (stopped early)" : "");
     ft_info("  time         %s, %.0f real tokens/s in training", duration_text(t->seconds_before + ft_now() - t->started, time),
             t->step.state.seconds_train > 0 ? (double)t->step.state.tokens / t->step.state.seconds_train : 0.0);
+    if (t->deadline.reached)
+        ft_info("  deadline     %s: ended at step %lld of %lld; ftengine train %s train.deadline= goes on", t->room.config->train.deadline,
+                (long long)t->step.state.step, (long long)t->room.plan.total_steps, t->dir);
     if (t->step.state.skipped_steps > 0)
         ft_info("  skipped      %lld of %lld steps overflowed fp16, loss scale %g at the end", (long long)t->step.state.skipped_steps,
                 (long long)t->step.state.step, t->step.state.loss_scale);

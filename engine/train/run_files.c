@@ -194,7 +194,8 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .base_storage = c->model.storage,
                            .base_path = adapter ? c->model.path : "",
                            .base_sha256 = adapter ? t->job.base_sha256 : ""};
-    return ft_model_settings_save(&s, settings);
+    FT_TRY(ft_model_settings_save(&s, settings));
+    return ft_card_save(t, dir);
 }
 
 const char *ft_run_result(const ft_config *config) { return config->adapter.type != FT_ADAPTER_NONE ? "adapter" : "model"; }
@@ -212,7 +213,12 @@ static ft_status save_model(ft_trainer *t, void *context) {
     return status;
 }
 
-ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL); }
+ft_status ft_run_save_model(ft_trainer *t) {
+    const double before = ft_now();
+    const ft_status status = ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL);
+    ft_deadline_took(&t->deadline.model, before);
+    return status;
+}
 
 // Of a text with a tag for every word.
 static ft_status write_tags(const ft_trainer *t, ft_split split, int64_t example, ft_logits *logits, const ft_tag_set *set, FILE *out) {

@@ -158,6 +158,12 @@ static json_t *queueing_json(const ft_trainer *t) {
     return json_pack("{s:f, s:f}", "seconds", t->step.queueing_seconds, "share", t->queueing_share);
 }
 
+// What was asked, whether the run ended for it, and how much time was left then.
+static json_t *deadline_json(const ft_trainer *t) {
+    return json_pack("{s:s, s:b, s:f, s:I, s:I}", "asked", t->room.config->train.deadline, "reached", t->deadline.reached, "seconds_left",
+                     t->deadline.at - ft_now(), "step", (json_int_t)t->step.state.step, "planned_steps", (json_int_t)t->room.plan.total_steps);
+}
+
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     char *path = ft_path_join(&t->arena, t->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
@@ -194,6 +200,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (root != NULL && t->job.features.on) ft_json_put(root, "features", features_json(t), &failed);
     if (root != NULL && ft_device_queues(t->room.device)) ft_json_put(root, "queueing", queueing_json(t), &failed);
     if (root != NULL && ft_step_graphs_wanted(t->room.config, t->room.device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
+    if (root != NULL && t->deadline.at > 0) ft_json_put(root, "deadline", deadline_json(t), &failed);
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

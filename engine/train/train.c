@@ -32,7 +32,8 @@ static ft_status run(ft_trainer *t) {
     // The state at the end: `output.exists = resume` then finds a finished run, not an old checkpoint.
     if (!ft_run_taken()) FT_TRY(ft_checkpoint_save(t));
     if (t->step.state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
-    return ft_trainer_test(t);
+    FT_TRY(ft_trainer_test(t));
+    return ft_card_renew(t);
 }
 
 static ft_status write_timeline(ft_trainer *t) {
@@ -73,7 +74,7 @@ typedef struct remains {
     ft_tracker *tracker;
 } remains;
 
-static ft_status train(const ft_config *config, ft_memory_refusal *refusal, remains *left) {
+static ft_status train(const ft_config *config, const ft_run_deadline *deadline, ft_memory_refusal *refusal, remains *left) {
     ft_trainer t;
     double started = ft_now();
     ft_stop_begin();
@@ -81,6 +82,7 @@ static ft_status train(const ft_config *config, ft_memory_refusal *refusal, rema
     ft_status status = ft_trainer_open(config, &t);
     t.started = started;
     t.log = log;
+    t.deadline = *deadline;
     if (status == FT_OK) status = train_in(&t);
     else if (t.room.memory != NULL) ft_stage_end(&t.room, &t.start_memory, status);
     if (t.room.memory != NULL) (void)ft_memory_refused(t.room.memory, &t.room.refusal);
@@ -102,11 +104,13 @@ static ft_status train(const ft_config *config, ft_memory_refusal *refusal, rema
 ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_notifier *notifier = NULL;
     remains left = {.directory = NULL};
+    ft_run_deadline deadline;
+    FT_TRY(ft_deadline_begin(config, &deadline));
     if (ft_run_observer_of() == NULL) {
         FT_TRY(ft_follow_check(config));
         FT_TRY(ft_notifier_open(config, &notifier));
     }
-    const ft_status status = train(config, refusal, &left);
+    const ft_status status = train(config, &deadline, refusal, &left);
     ft_tracker_end(left.tracker);
     ft_notify_run(notifier, left.directory, status);
     free(left.directory);

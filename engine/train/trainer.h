@@ -12,6 +12,14 @@
 #include "engine/train/refusals.h"
 #include "engine/train/step/step.h"
 
+// Seconds, the longest of each in this session; 0: there was none.
+typedef struct ft_run_deadline {
+    double at; // monotonic; 0: the run has none
+    double first_step, step, evaluation, model, checkpoint;
+    int64_t evaluated; // the step of the last evaluation, -1
+    bool reached;      // the run ended for it
+} ft_run_deadline;
+
 typedef struct ft_trainer {
     ft_job job;
     ft_room room;
@@ -46,6 +54,7 @@ typedef struct ft_trainer {
     double queueing_share;     // of the training seconds between the last two logged lines
     size_t device_used;          // of the whole device, by the driver after this session's first step
     size_t device_used_reserved; // by the allocator then
+    ft_run_deadline deadline;
     ft_arena arena;              // of paths and decisions
 } ft_trainer;
 
@@ -62,6 +71,14 @@ ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILE
 // features.c. Where the head alone is trained: makes what it reads of every text, if nobody has before.
 ft_status ft_trainer_make_features(ft_trainer *t);
 ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
+ft_status ft_trainer_step(ft_trainer *t, bool queues);               // loop.c: books one; queues: others may follow it at once
+// deadline.c. What of train.deadline is known when the run begins; FT_INVALID: it is past.
+ft_status ft_deadline_begin(const ft_config *config, ft_run_deadline *deadline);
+void ft_deadline_took(double *longest, double since);
+void ft_deadline_took_step(ft_trainer *t, double since);
+// Would another step be too late? saves: a checkpoint is due behind it.
+bool ft_deadline_is_near(const ft_trainer *t, bool saves);
+ft_status ft_deadline_end(ft_trainer *t);                            // what is left to do: the evaluation of this step
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop);            // evaluation.c: validation, best model, early stopping
 ft_status ft_trainer_test(ft_trainer *t);                            // evaluation.c: test set with the best model
 
@@ -75,6 +92,8 @@ ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);
 ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *event);
 const char *ft_run_result(const ft_config *config);                  // where: "model", or "adapter"
 ft_status ft_run_save_model(ft_trainer *t);                          // that, atomically
+ft_status ft_card_save(ft_trainer *t, const char *dir);              // card.c: README.md of what is about to be the model
+ft_status ft_card_renew(ft_trainer *t);                              // and once more, at the end of the run, with its figures
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, ft_logits *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
 ft_memory_counters ft_run_peaks(const ft_trainer *t);                // on its device, in all sessions

@@ -1,4 +1,6 @@
+#include "base/clock.h"
 #include "base/files.h"
+#include "engine/config/deadline.h"
 #include "hpo/commands/commands.h"
 #include "hpo/commands/study.h"
 #include "hpo/commands/tune_need.h"
@@ -92,14 +94,23 @@ static ft_status print_study(const ft_config *config, const ft_tuning_call *tune
     return status;
 }
 
+static ft_status begin_deadline(const char *text, double *at) {
+    double left;
+    FT_TRY(ft_deadline_left(text, "--deadline", &left));
+    if (left <= 0) return ft_fail(FT_INVALID, "--deadline", "%s is past", text);
+    *at = ft_now() + left;
+    return FT_OK;
+}
+
 static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config) {
     ft_tuning_call call = {0};
-    const char *trials = NULL, *timeout = NULL, *add = NULL, *parallel = NULL, *failures = NULL;
+    const char *trials = NULL, *timeout = NULL, *add = NULL, *parallel = NULL, *failures = NULL, *deadline = NULL;
     const ft_flag flags[] = {{"--study", &call.study, NULL},
                              {"--storage", &call.storage, NULL},
                              {"--trials", &trials, NULL},
                              {"--add", &add, NULL},
                              {"--timeout", &timeout, NULL},
+                             {"--deadline", &deadline, NULL},
                              {"--parallel", &parallel, NULL},
                              {"--max-failures", &failures, NULL},
                              {"--json", NULL, &call.untold}};
@@ -108,6 +119,7 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config)
     if (add != NULL) FT_TRY(whole_number("--add", add, &call.add));
     if (add != NULL && trials != NULL)
         return ft_fail(FT_INVALID, "--add", "does not go with --trials: one counts from now, the other in all");
+    if (deadline != NULL) FT_TRY(begin_deadline(deadline, &call.deadline));
     // Every flag took at least one word of the command line, which is the room that its override needs.
     FT_TRY(add_override(&words, arena, "study.trials", trials));
     FT_TRY(add_override(&words, arena, "study.timeout", timeout));

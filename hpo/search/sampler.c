@@ -236,10 +236,19 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
     return FT_OK;
 }
 
+static ft_status check_running(const ft_sampler *s, int64_t number, const char *where) {
+    if (number >= 0 && number < s->trials->count && s->trials->trial[number].state == FT_RUNNING) return FT_OK;
+    return ft_fail(FT_FAILED, where, "trial %lld is not running", (long long)number);
+}
+
+ft_status ft_sampler_draw(ft_sampler *s, int64_t number) {
+    FT_TRY(check_running(s, number, "study"));
+    return draw_joint_once(s, number);
+}
+
 ft_status ft_sampler_suggest(ft_sampler *s, int64_t number, const char *name, const ft_distribution *distribution,
                              double *value) {
-    if (number < 0 || number >= s->trials->count || s->trials->trial[number].state != FT_RUNNING)
-        return ft_fail(FT_FAILED, name, "trial %lld is not running", (long long)number);
+    FT_TRY(check_running(s, number, name));
     int name_id, distribution_id;
     FT_TRY(ft_trials_name(s->trials, name, &name_id));
     FT_TRY(ft_trials_distribution(s->trials, distribution, &distribution_id));

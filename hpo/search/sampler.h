@@ -64,6 +64,9 @@ void ft_sampler_free(ft_sampler *sampler); // NULL is fine
 ft_status ft_sampler_suggest(ft_sampler *sampler, int64_t number, const char *name, const ft_distribution *distribution,
                              double *value);
 
+// What is drawn jointly for the trial, made once: its `relative`. ft_sampler_suggest does it by itself, at the first question.
+ft_status ft_sampler_draw(ft_sampler *sampler, int64_t number);
+
 // GRID: how many points no trial has taken yet; ask before a trial is started. 2^62 for the others, which never end.
 ft_status ft_sampler_left(ft_sampler *sampler, int64_t *left);
 

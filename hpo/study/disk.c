@@ -135,6 +135,7 @@ static ft_status open_and_run(const ft_config *config, ft_tuning_call *call) {
 
 static bool time_is_up(const ft_config *config, const ft_tuning_call *call) {
     const double timeout = ft_study_options_of(config)->timeout;
+    if (call->deadline > 0 && ft_now() >= call->deadline) return true;
     return timeout > 0 && ft_now() - call->started >= timeout;
 }
 

@@ -109,6 +109,8 @@ static double remaining(const ft_tuning *t) {
     double each = t->ran > 0 ? (ft_now() - t->started) / (double)t->ran : -1;
     double seconds = left >= 0 && each >= 0 ? left * each : -1;
     double limit = t->options->timeout > 0 ? t->options->timeout - (ft_now() - t->started) : -1;
+    const double until = t->deadline > 0 ? t->deadline - ft_now() : -1;
+    if (until >= 0 && (limit < 0 || until < limit)) limit = until;
     if (limit < 0) return seconds;
     return seconds < 0 || limit < seconds ? limit : seconds;
 }

@@ -53,8 +53,12 @@ static const char *reason_to_stop(const ft_tuning *t) {
     return NULL;
 }
 
-static bool time_is_up(const ft_tuning *t) {
-    return t->options->timeout > 0 && ft_now() - t->started >= t->options->timeout;
+// A trial hears of it between two steps, and saves then: as long as it was ever silent, for each.
+bool ft_tuning_time_is_up(const ft_tuning *t) {
+    static const double MARGIN = 2; // seconds
+    const double now = ft_now();
+    if (t->deadline > 0 && now + MARGIN + 2 * t->quiet >= t->deadline) return true;
+    return t->options->timeout > 0 && now - t->started >= t->options->timeout;
 }
 
 // ---- the end of a trial ---------------------------------------------------------------------------------------------
@@ -224,7 +228,7 @@ static ft_status begin_trials(ft_tuning *t) {
         FT_TRY(ft_stored_refresh(t->study));
         t->stopped_by = reason_to_stop(t);
         // Trials that end without a worker leave the slot idle: the stops are looked at between them too.
-        if (t->stopped_by != NULL || ft_stop_signal() != 0 || t->gives_up != FT_OK || time_is_up(t)) return FT_OK;
+        if (t->stopped_by != NULL || ft_stop_signal() != 0 || t->gives_up != FT_OK || ft_tuning_time_is_up(t)) return FT_OK;
         if (!ft_disk_has_room(t)) return FT_OK;
         FT_TRY(ft_tuning_next(t, &number));
         if (number < 0) return FT_OK;
@@ -281,7 +285,7 @@ static void stop_trials(ft_tuning *t) {
 
 static ft_status loop(ft_tuning *t) {
     for (;;) {
-        bool late = time_is_up(t);
+        bool late = ft_tuning_time_is_up(t);
         if (t->gives_up != FT_OK || ft_stop_signal() != 0 || t->outside || late) {
             stop_trials(t);
             if (t->gives_up != FT_OK) {

@@ -222,6 +222,7 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
                      .options = ft_study_options_of(config),
                      .lock = -1,
                      .started = again ? call->started : ft_now(),
+                     .deadline = call->deadline,
                      .ran = call->ran,
                      .failures = call->failures,
                      .best_written = -1};

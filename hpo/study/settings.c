@@ -28,8 +28,7 @@ static ft_status grid_axes(ft_tuning *t, ft_sampler_options *options) {
     return FT_OK;
 }
 
-ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
-    const ft_study_options *o = t->options;
+ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
     ft_sampler_options options = ft_sampler_defaults();
     const char *kind = o->sampler, *multivariate = o->multivariate;
     options.kind = strcmp(kind, "random") == 0         ? FT_SAMPLER_RANDOM
@@ -51,6 +50,11 @@ ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
     options.fine = strcmp(o->bandwidth, "auto") == 0   ? FT_SWITCH_AUTO
                    : strcmp(o->bandwidth, "fine") == 0 ? FT_SWITCH_ON
                                                              : FT_SWITCH_OFF;
+    return options;
+}
+
+ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
+    ft_sampler_options options = ft_study_sampler_options(t->options);
     if (options.kind == FT_SAMPLER_GRID) FT_TRY(grid_axes(t, &options));
     return ft_sampler_new(&options, trials, out);
 }

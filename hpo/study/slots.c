@@ -240,7 +240,9 @@ static size_t bytes_of(const json_t *message, const char *key) {
 }
 
 static void note(ft_tuning *t, ft_slot *slot, const char *is, const json_t *message) {
-    slot->sign = ft_now();
+    const double now = ft_now();
+    if (slot->state == FT_SLOT_TRAINING && !slot->leaving && now - slot->sign > t->quiet) t->quiet = now - slot->sign;
+    slot->sign = now;
     for (int i = 0; i < t->slot_count; i++) // one of a pack computes at a time
         if (shares_worker(&t->slots[i], slot)) t->slots[i].sign = slot->sign;
     if (strcmp(is, "planned") == 0 || strcmp(is, "full") == 0) {

@@ -54,6 +54,7 @@ typedef struct ft_tuning_call {
     const char *study, *storage; // as given, NULL: the configuration's
     ft_tuning_need need;
     int64_t add;                 // > 0: so many trials of this call's own, in place of study.trials
+    double deadline;             // ft_now() at which all has to be saved; 0: none
     bool untold;                 // the result is not printed: the caller has it in another form
     // Of a call that opens its study once more; {0} at first.
     double started; // ft_now()
@@ -88,6 +89,8 @@ typedef struct ft_tuning {
     int64_t add;                      // > 0: instead of it, trials of this call
     bool untold;                      // as in the call
     double started;                   // ft_now()
+    double deadline;                  // as in the call
+    double quiet;                     // the longest that a trial which trains gave no sign of life
     int failures;                     // in a row
     int64_t ran;                      // trials that ended in this call
     const char *stopped_by;           // why the study ended, NULL: it has not
@@ -132,6 +135,7 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
 // on at the next call.
 ft_status ft_tuning_run(ft_tuning *tuning);
 ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
+bool ft_tuning_time_is_up(const ft_tuning *tuning); // study.timeout, or a deadline less what saving may take
 // All of it. A full disk pauses the study: what runs is stopped, and everything opened again as after a kill, until there is room,
 // a signal, or study.timeout is over.
 ft_status ft_tune(const ft_config *config, const ft_tuning_call *call);
@@ -147,6 +151,7 @@ int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coord
 // study.pack = auto, for `asked` trials at a time of which there is memory for `crew` in processes of their own: how many share one.
 int ft_pack_of(const ft_tuning_need *need, int asked, int crew);
 // settings.c: sampler and pruner as the configuration wants them.
+struct ft_sampler_options ft_study_sampler_options(const ft_study_options *options); // without a grid's axes
 ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
 ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
 bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it has to find out

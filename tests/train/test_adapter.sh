@@ -15,7 +15,7 @@ train() { # shellcheck disable=SC2086 # words
 # shellcheck disable=SC2086
 train $lora output.dir="$scratch/a"
 [ ! -e "$scratch/a/model" ] || fail "the run left a model beside its adapter"
-ls "$scratch/a/adapter" | tr '\n' ' ' | grep -q "adapter_config.json adapter_model.safetensors ftengine.json vocab.txt" || fail "adapter/ holds $(ls "$scratch/a/adapter")"
+LC_ALL=C ls "$scratch/a/adapter" | tr '\n' ' ' | grep -q "adapter_config.json adapter_model.safetensors ftengine.json vocab.txt" || fail "adapter/ holds $(ls "$scratch/a/adapter")"
 small=$(stat -c %s "$scratch/a/checkpoints/"step-*/state.safetensors | tail -1)
 [ "$small" -lt 40000 ] || fail "the checkpoint of an adapter takes $small bytes: the model is in it"
 
