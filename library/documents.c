@@ -54,6 +54,10 @@ int ftengine_plan(ftengine *engine, int count, const char *const *words, char **
     return call(engine, ft_command_plan, 0, count, words, json);
 }
 
+int ftengine_quote(ftengine *engine, int count, const char *const *words, char **json) {
+    return call(engine, ft_command_quote, 0, count, words, json);
+}
+
 int ftengine_train(ftengine *engine, int count, const char *const *words, char **json) {
     return call(engine, ft_command_train, 0, count, words, json);
 }

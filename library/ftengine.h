@@ -103,6 +103,9 @@ int ftengine_set_program(ftengine *engine, const char *path);
 
 // The memory of a run, to the byte, without running it. FTENGINE_NO_MEMORY: it does not fit, as "fits" and "verdict" say too.
 int ftengine_plan(ftengine *engine, int count, const char *const *words, char **json);
+// What a run or a study will take: bytes exactly, seconds from a few steps on this machine ({"seconds": {"estimate", "low", "high"}, ...}); "--seconds"
+// says how long is measured.
+int ftengine_quote(ftengine *engine, int count, const char *const *words, char **json);
 // Trains, and writes a run directory: "run" names it, the rest is its run.json.
 int ftengine_train(ftengine *engine, int count, const char *const *words, char **json);
 // Goes on with a run directory, with the same bits as if it had not stopped; words: changed options (those that may change).
@@ -138,6 +141,47 @@ int ftengine_predict(ftengine_model *model, int64_t count, const char *const *te
                      signed char *decided);
 // The same in words, for every task: JSON lines as `ftengine predict --json` writes them, "id" being the number of the text.
 int ftengine_answers(ftengine_model *model, int64_t count, const char *const *texts, const char *const *pairs, char **jsonl);
+
+// ---- a sampler ------------------------------------------------------------------------------------------------------------------------
+// The search of `ftengine tune` for trials that another program keeps: it tells of those that are new or have ended, and asks for values. The same
+// options, seed and trials give the same values, to the bit, in whatever order they are asked for; nothing is carried from trial to trial beside
+// the trials themselves. A sampler belongs to its engine: one call at a time.
+
+enum { FTENGINE_OBJECTIVES = 64 }; // at most
+enum { FTENGINE_TRIAL_RUNNING = 0, FTENGINE_TRIAL_COMPLETE, FTENGINE_TRIAL_PRUNED, FTENGINE_TRIAL_FAILED, FTENGINE_TRIAL_WAITING };
+
+typedef struct ftengine_sampler ftengine_sampler;
+// maximize [objectives]: 1 or 0. words: options of [study], as study.sampler=gp, study.seed=7; a grid is refused.
+int ftengine_sampler_new(ftengine *engine, int objectives, const signed char *maximize, int count, const char *const *words,
+                         ftengine_sampler **sampler);
+// NULL is fine. Before its engine is freed.
+int ftengine_sampler_close(ftengine_sampler *sampler);
+// The number of a parameter with this range; the same number for the same. distribution: as Optuna writes it,
+// {"name": "FloatDistribution", "attributes": {"low": 0.0, "high": 1.0, "step": null, "log": false}}.
+int ftengine_sampler_parameter(ftengine_sampler *sampler, const char *name, const char *distribution, int *parameter);
+
+typedef struct ftengine_trial {
+    size_t size; // of this struct
+    int64_t number; // from 0 without gaps: one that is known and has not ended, or the next
+    int state;
+    int parameter_count; // those that it has, or those that are new
+    const int *parameters;
+    const double *parameter_values; // numbers as they are, of a choice its index
+    int value_count; // of COMPLETE one an objective; of PRUNED 0, or 1 where there is one objective; else 0
+    const double *values;
+    int constraint_count;
+    const double *constraints; // <= 0 is kept
+    int64_t step; // of the last report, -1: there is none
+    double reported;
+} ftengine_trial;
+int ftengine_sampler_tell(ftengine_sampler *sampler, const ftengine_trial *trial);
+
+// What is drawn together for a trial that runs, once a trial: *count parameters and their values, which belong to the sampler until the next call.
+// Others are drawn alone. None is drawn before enough trials have ended, by samplers that draw alone, and of spaces that have nothing in common.
+int ftengine_sampler_draw(ftengine_sampler *sampler, int64_t number, int *count, const int **parameters, const double **values);
+// The value of one parameter: that which the trial has; that which was drawn together, where the range has it; else one drawn for it alone, to
+// go with those that the trial has.
+int ftengine_sampler_suggest(ftengine_sampler *sampler, int64_t number, int parameter, double *value);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -42,6 +42,8 @@ Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
 Provides-Extra: sklearn
 Requires-Dist: scikit-learn>=1.6; extra == "sklearn"
+Provides-Extra: optuna
+Requires-Dist: optuna>=4; extra == "optuna"
 Description-Content-Type: text/markdown
 
 """

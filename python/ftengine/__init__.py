@@ -29,12 +29,12 @@ from ._library import (
 from ._library import version as _version
 from ._model import Model
 from ._options import resolve, space_words, table, words_of
-from ._results import Plan, Run, Study
+from ._results import Plan, Quote, Run, Study
 from ._show import Progress
 
 __all__ = [
-    "DivergedError", "Error", "Interrupted", "InvalidError", "Model", "NoDeviceError", "OutOfMemoryError", "Plan", "Run", "Study",
-    "best_device", "config", "devices", "load", "options", "plan", "resume", "study", "train", "tune",
+    "DivergedError", "Error", "Interrupted", "InvalidError", "Model", "NoDeviceError", "OutOfMemoryError", "Plan", "Quote", "Run", "Study",
+    "best_device", "config", "devices", "load", "options", "plan", "quote", "resume", "study", "train", "tune",
 ]  # fmt: skip
 
 Listener = Callable[[dict], Any]
@@ -44,6 +44,10 @@ Watching = Union[bool, Listener, None]
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
+    if name == "from_training_arguments":
+        from .trainer import from_training_arguments
+
+        return from_training_arguments
     raise AttributeError(f"module 'ftengine' has no attribute {name!r}")
 
 
@@ -65,6 +69,8 @@ def _words(configs: Iterable[Any], sets: Mapping[str, Any], options: Mapping[str
     for name, data in sets.items():
         if data is None:
             continue
+        columns = _data.parquet(data) if _data.is_path(data) else None
+        data = data if columns is None else columns
         if not _data.is_path(data):
             if isinstance(data, tuple) and len(data) == 3 and "text_pair" not in given:
                 given.setdefault("data.text_pair", "text_pair")
@@ -113,6 +119,14 @@ def plan(*configs: Any, train: Any = None, validation: Any = None, test: Any = N
         return Plan(error.document)
 
 
+def quote(*configs: Any, train: Any = None, validation: Any = None, test: Any = None, seconds: float = 10,
+          space: Optional[Mapping[str, Any]] = None, **options: Any) -> Quote:  # fmt: skip
+    """What a run, or a study of a space, will take: bytes exactly, seconds from a few steps that are made for it here, for about `seconds`."""
+    words = _words(configs, {"train": train, "validation": validation, "test": test}, options, space)
+    with Engine() as engine:
+        return Quote(engine.document("quote", [*words, "--seconds", str(seconds)]))
+
+
 def train(*configs: Any, train: Any = None, validation: Any = None, test: Any = None, progress: Watching = True, verbose: bool = False,
           **options: Any) -> Run:  # fmt: skip
     """Fine-tunes a model, and returns its run.
@@ -133,12 +147,12 @@ def resume(run: Union[Run, str, "os.PathLike[str]"], progress: Watching = True, 
 
 
 def tune(*configs: Any, train: Any = None, validation: Any = None, test: Any = None, space: Optional[Mapping[str, Any]] = None,
-         study: Optional[str] = None, trials: Optional[int] = None, add: Optional[int] = None, timeout: Optional[str] = None,
+         study: Optional[str] = None, trials: Optional[int] = None, add: Optional[int] = None, timeout: Optional[str] = None, deadline: Optional[str] = None,
          parallel: Union[int, str, None] = None, storage: Optional[str] = None, verbose: bool = False, **options: Any) -> Study:  # fmt: skip
     """Searches hyper-parameters: space={"learning_rate": "float(1e-6, 1e-4, log)", "batch_size": [8, 16]}. Trials are processes of the
     program that was installed with this module; the same call goes on with the study."""
     words = _words(configs, {"train": train, "validation": validation, "test": test}, options, space)
-    for flag, value in (("--study", study), ("--trials", trials), ("--add", add), ("--timeout", timeout), ("--parallel", parallel),
+    for flag, value in (("--study", study), ("--trials", trials), ("--add", add), ("--timeout", timeout), ("--deadline", deadline), ("--parallel", parallel),
                         ("--storage", storage)):  # fmt: skip
         if value is not None:
             words += [flag, str(value)]

@@ -16,6 +16,28 @@ def is_path(data: Any) -> bool:
     return isinstance(data, (str, os.PathLike))
 
 
+def parquet(path: Any) -> Optional[dict[str, list]]:
+    """The columns of a Parquet file, by pyarrow or pandas; None: it is no such file, or neither is installed (the library says then what it is)."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(4) != b"PAR1":
+                return None
+    except OSError:
+        return None
+    try:
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_table(path).to_pydict()
+    except ImportError:
+        pass
+    try:
+        import pandas
+
+        return pandas.read_parquet(path).to_dict("list")
+    except ImportError:
+        return None
+
+
 def plain(value: Any) -> Any:
     """Numbers of NumPy and of others as Python's."""
     if hasattr(value, "tolist"):

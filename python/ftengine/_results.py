@@ -129,6 +129,32 @@ class Plan:
         return f"<p><b>{html.escape(self.verdict)}</b>: {bytes_text(self.peak_memory)}</p>" + memory_html(self.memory)
 
 
+class Quote:
+    """What a run or a study will take."""
+
+    def __init__(self, document: dict):
+        self.json = document
+
+    @property
+    def seconds(self) -> float:
+        """As expected."""
+        return self.json["seconds"]["estimate"]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """In which the seconds lie with 95%, if the machine goes on as it did."""
+        return self.json["seconds"]["low"], self.json["seconds"]["high"]
+
+    @property
+    def peak_memory(self) -> int:
+        """Bytes of the device; of a study those of the trial that takes most."""
+        return self.json["peak_reserved_bytes"]
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return f"Quote({self.seconds:.1f} s from {low:.1f} to {high:.1f}, {bytes_text(self.peak_memory)})"
+
+
 class Study:
     """A study of hyper-parameters, as `ftengine study show --json` has it."""
 

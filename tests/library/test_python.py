@@ -210,6 +210,35 @@ class Looking(unittest.TestCase):
         self.assertFalse(small)
         self.assertEqual(small.verdict, "does_not_fit")
 
+    def test_quote(self):
+        quote = ftengine.quote(TRAINER / "follow.ini", seconds=0, cache_dir="none", max_steps=9)
+        low, high = quote.interval
+        self.assertTrue(0 < low < quote.seconds < high, quote)
+        self.assertEqual(quote.peak_memory, ftengine.plan(TRAINER / "follow.ini", cache_dir="none", max_steps=9).peak_memory)
+        self.assertEqual(quote.json["total_steps"], 9)
+        self.assertEqual(list(Path().glob("**/.ftengine-quote*")), [])
+
+    def test_deadline(self):
+        run = ftengine.train(TRAINER / "follow.ini", cache_dir="none", output_dir="runs/in-time", progress=False, deadline="0.000001s")
+        self.assertEqual((run.status, run.json["steps"], run.json["deadline"]["reached"]), ("completed", 1, True))
+        with self.assertRaises(ftengine.InvalidError):
+            ftengine.train(TRAINER / "follow.ini", progress=False, deadline="2020-01-01T00:00")
+
+    def test_parquet(self):
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            Path("texts.parquet").write_bytes(b"PAR1\x15\x04\x15\x10")
+            with self.assertRaises(ftengine.InvalidError) as raised:
+                ftengine.train(train="texts.parquet", progress=False, output_dir="runs/parquet", **SMALL)
+            self.assertIn("Parquet", str(raised.exception))
+            return
+        pyarrow.parquet.write_table(pyarrow.table({"text": list(TEXTS), "label": list(LABELS)}), "texts.parquet")
+        run = ftengine.train(train="texts.parquet", progress=False, output_dir="runs/parquet", **SMALL)
+        same = ftengine.train(train=(TEXTS, LABELS), progress=False, output_dir="runs/no-parquet", **SMALL)
+        self.assertEqual(weights(run), weights(same))
+
     def test_devices(self):
         self.assertEqual(ftengine.devices()[0]["device"], "cpu")
         self.assertEqual(ftengine.best_device(), json.loads(program("devices", "--pick", "--json"))["device"])
@@ -260,7 +289,7 @@ class Looking(unittest.TestCase):
         self.assertEqual(done.stdout.split()[1], ftengine.__version__)
         loaded = subprocess.run([sys.executable, "-X", "importtime", "-c", "import ftengine"], capture_output=True, text=True, check=True,
                                 env=dict(os.environ, PYTHONPATH=str(SOURCE / "python"))).stderr  # fmt: skip
-        for heavy in ("numpy", "pandas", "sklearn", "optuna", "torch", "asyncio"):
+        for heavy in ("numpy", "pandas", "sklearn", "optuna", "torch", "transformers", "pyarrow", "asyncio"):
             self.assertNotIn(f" {heavy}\n", loaded)
 
 
