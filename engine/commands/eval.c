@@ -3,6 +3,7 @@
 #include "base/context.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "engine/data/pictures/source.h"
 #include "engine/data/question_set.h"
 #include "engine/metrics/answers.h"
 #include "engine/metrics/metrics.h"
@@ -126,7 +127,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     const bool spans = ft_task_has_spans(c->task);
     const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
-    FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
+    FT_TRY_GOTO((request.pictures ? ft_picture_source_read : ft_table_read)(r->data, &request, &table), done);
     FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
     FT_TRY_GOTO(prepare(c, r, &table, &set), done);
     FT_TRY_GOTO(ft_logits_open(ft_dataset_rows(&set), c->labels.count, NULL, &logits), done);

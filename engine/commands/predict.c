@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "engine/data/pictures/source.h"
 #include "engine/data/tables/blocks.h"
 #include "engine/train/repeat/repeat.h"
 
@@ -88,7 +89,7 @@ static ft_status next_piece(job *j, const ft_classifier *c, const ft_table_reque
     *found = !j->listed;
     ft_status status = FT_OK;
     if (!j->folder) status = ft_blocks_next(&j->blocks, table, found);
-    else if (*found) status = ft_table_read(j->r->data, columns, table);
+    else if (*found) status = ft_picture_source_read(j->r->data, columns, table);
     j->listed = j->folder;
     ft_classifier_watch_end();
     return status;
@@ -97,7 +98,7 @@ static ft_status next_piece(job *j, const ft_classifier *c, const ft_table_reque
 static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
     const ft_table_request columns = wanted(c, j->r);
     FT_TRY(ft_predictions_begin(c, &j->predictions));
-    j->folder = columns.pictures && ft_path_is_directory(j->r->data);
+    j->folder = columns.pictures && !ft_picture_source_is_file(j->r->data);
     if (!j->folder) FT_TRY(ft_blocks_open(j->r->data, &columns, FT_FIRST_PIECE, &j->blocks));
     j->blocks.rows = ft_predictions_piece(c->labels.count);
     FT_TRY(ft_predictions_load(c, j->blocks.rows, (size_t)j->blocks.size));
@@ -122,7 +123,7 @@ static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
 static ft_status run_one(job *j, ft_classifier *c, const char *path, ft_table *table) {
     const ft_table_request columns = wanted(c, j->r);
     if (table->rows == 0) {
-        FT_TRY(ft_table_read(j->r->data, &columns, table));
+        FT_TRY((columns.pictures ? ft_picture_source_read : ft_table_read)(j->r->data, &columns, table));
         FT_TRY(ft_predictions_begin(c, &j->predictions));
         FT_TRY(ft_predictions_table(&j->predictions, table->rows));
     } else if (!columns.questions && (table->pair != NULL) != (columns.pair[0] != '\0')) {

@@ -2,7 +2,6 @@
 #include "engine/data/batch.h"
 #include "engine/data/picture_set.h"
 
-#include "base/arena.h"
 #include "base/files.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -11,7 +10,7 @@
 #include "base/spill.h"
 #include "base/stop.h"
 #include "engine/data/input.h"
-#include "engine/data/tables/folder.h"
+#include "engine/data/pictures/picture_files.h"
 #include "kernels/half.h"
 
 #include <stdlib.h>
@@ -47,29 +46,32 @@ static const char *const *files(const void *own) {
 
 // ---- a data set -----------------------------------------------------------------------------------------------------------
 
-static ft_status read_picture(const pictures *p, const char *path, uint8_t *out) {
+static ft_status read_picture(const pictures *p, const ft_picture_files *files, int64_t row, uint8_t *out) {
+    char where[FT_PICTURE_WHERE];
+    ft_picture_bytes bytes;
     ft_picture picture;
-    FT_TRY(ft_picture_read(path, &picture));
-    const ft_status status = ft_picture_prepare(&p->rules, &picture, path, out);
+    FT_TRY(ft_picture_files_read(files, row, &bytes));
+    ft_picture_files_where(files, row, where);
+    ft_status status = ft_picture_decode(bytes.bytes, bytes.length, where, &picture);
+    ft_picture_bytes_free(&bytes);
+    FT_TRY(status);
+    status = ft_picture_prepare(&p->rules, &picture, where, out);
     ft_picture_free(&picture);
     return status;
 }
 
-// A path is relative to the file, or the folder, that it stands in.
-static ft_status read_row(const pictures *p, const ft_input_wanted *w, int64_t row, uint8_t *out) {
-    ft_arena arena = {0};
+static ft_status read_row(const pictures *p, const ft_input_wanted *w, const ft_picture_set *set, int64_t row) {
     char where[512];
-    const char *path = ft_folder_path(&arena, w->path, w->table->text[row]);
-    ft_status status = path != NULL ? read_picture(p, path, out) : FT_NO_MEMORY;
+    const ft_status status = read_picture(p, set->files, row, set->pixels + (size_t)row * ft_picture_set_bytes(set));
     if (status == FT_INVALID && !ft_path_is_directory(w->path)) ft_hint("it is named in %s", ft_table_where(w->table, w->path, row, where));
-    ft_arena_free(&arena);
     return status;
 }
 
 static ft_status read_all(const pictures *p, const ft_input_wanted *w, ft_picture_set *set) {
     const size_t bytes = ft_picture_set_bytes(set);
+    FT_TRY(ft_picture_files_open(w->path, w->table, &set->files));
     for (int64_t row = 0; row < w->table->rows; row++) {
-        FT_TRY(read_row(p, w, row, set->pixels + (size_t)row * bytes));
+        FT_TRY(read_row(p, w, set, row));
         ft_spill_written(set->pixels, (size_t)(row + 1) * bytes);
         if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped while pictures were read");
         if (row % 64 == 0) ft_status_line("reading pictures %lld / %lld", (long long)row, (long long)w->table->rows);

@@ -2,12 +2,14 @@
 
 #include "base/spill.h"
 #include "engine/data/input.h"
+#include "engine/data/pictures/picture_files.h"
 
 #include <stdlib.h>
 
 void ft_picture_set_free(ft_picture_set *set) {
     if (set == NULL) return;
     ft_spill_free(set->pixels);
+    ft_picture_files_close(set->files);
     free(set);
 }
 
@@ -22,4 +24,8 @@ ft_status ft_picture_set_own(ft_picture_set *pictures, int64_t examples, ft_data
     if (data->offset == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0; i <= examples; i++) data->offset[i] = i * rows;
     return FT_OK;
+}
+
+size_t ft_picture_set_host_bytes(const ft_picture_set *set) {
+    return set != NULL ? ft_spill_host_bytes(set->pixels) + ft_picture_files_host_bytes(set->files) : 0;
 }

@@ -10,6 +10,7 @@ typedef struct ft_picture_set {
     int32_t patch, tokens; // pixels of a side of a patch; rows in front of the patches
     float value[FT_PICTURE_CHANNELS][256];
     uint8_t *pixels; // [examples, height, width, 3] (base/spill.h)
+    struct ft_picture_files *files; // whose they are (pictures/picture_files.h)
 } ft_picture_set;
 
 static inline size_t ft_picture_set_bytes(const ft_picture_set *set) { return (size_t)set->height * (size_t)set->width * FT_PICTURE_CHANNELS; }
@@ -23,5 +24,6 @@ static inline int64_t ft_picture_set_numbers(const ft_picture_set *set) { return
 // A data set of `pictures` (taken, also on failure), whose lengths are filled in here. labels NULL: unlabelled.
 ft_status ft_picture_set_own(ft_picture_set *pictures, int64_t examples, ft_dataset *data);
 void ft_picture_set_free(ft_picture_set *set); // NULL is fine
+size_t ft_picture_set_host_bytes(const ft_picture_set *set); // NULL: 0
 
 #endif

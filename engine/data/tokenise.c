@@ -257,7 +257,7 @@ size_t ft_dataset_host_bytes(const ft_dataset *d) {
     const size_t tokens = d->file != NULL ? (d->file_mapped ? 0 : d->file_bytes)
                                           : ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) +
                                                 ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
-    return tokens + ft_question_set_host_bytes(d->questions) + (d->pictures != NULL ? ft_spill_host_bytes(d->pictures->pixels) : 0) + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
+    return tokens + ft_question_set_host_bytes(d->questions) + ft_picture_set_host_bytes(d->pictures) + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
            ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
            ft_spill_host_bytes(d->sets.label) + ft_spill_host_bytes(d->groups.first) + ft_spill_host_bytes(d->groups.member);
 }

@@ -4,7 +4,6 @@
 #include "base/spill.h"
 #include "base/utf8.h"
 #include "engine/data/tables/columns.h"
-#include "engine/data/tables/folder.h"
 #include "engine/data/tables/formats.h"
 #include "engine/data/tables/kinds.h"
 #include "engine/data/tables/records.h"
@@ -354,7 +353,6 @@ static bool is_large(const char *path) {
 }
 
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
-    if (request->pictures && ft_path_is_directory(path)) return ft_folder_read(path, request, table);
     memset(table, 0, sizeof *table);
     const bool words = request->format == FT_FORMAT_CONLL || request->words || request->questions; // rows need not end with a line
     if (!words && is_large(path)) return ft_table_read_large(path, request, PIECE, table);

@@ -7,6 +7,7 @@
 #include "engine/data/folds.h"
 #include "engine/data/holdout.h"
 #include "engine/data/picture_set.h"
+#include "engine/data/pictures/source.h"
 #include "engine/data/tables/formats.h"
 #include "engine/files/weights.h"
 #include "engine/memory/process.h"
@@ -36,7 +37,7 @@ static bool has_queries(const ft_config *c) { return ft_task_spec_of(c->train.ta
 // What data files are read for: train.task, or, where that is auto, what the training file is seen to be for by its beginning.
 static const ft_task_spec *wanted_task(const ft_job *job) {
     const ft_config *c = job->config;
-    const bool looks = c->train.task == FT_TASK_AUTO && !job->without_data && c->data.train[0] != '\0' && !ft_path_is_directory(c->data.train);
+    const bool looks = c->train.task == FT_TASK_AUTO && !job->without_data && c->data.train[0] != '\0' && ft_picture_source_is_file(c->data.train);
     return ft_task_spec_of(looks ? ft_file_task(c->data.train, c->data.format) : c->train.task);
 }
 
@@ -104,11 +105,11 @@ static ft_status read_tables(ft_job *job) {
                                           .pictures = ft_model_config_reads_pictures(&job->model_config),
                                           .id = (s == FT_SPLIT_TRAIN || has_queries(c)) && c->data.group[0] != '\0' ? c->data.group : ft_task_has_spans(job->wanted) ? "" : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
-        if (!request.pictures || !ft_path_is_directory(d->path)) {
+        if (!request.pictures || ft_picture_source_is_file(d->path)) {
             FT_TRY(ft_open_input(d->path, &file));
             close(file);
         }
-        FT_TRY(ft_table_read(d->path, &request, &d->table));
+        FT_TRY((request.pictures ? ft_picture_source_read : ft_table_read)(d->path, &request, &d->table));
         d->present = true;
     }
     return cut_folds(job);

@@ -1,4 +1,4 @@
-#include "engine/data/tables/folder.h"
+#include "engine/data/pictures/folder.h"
 
 #include "base/files.h"
 #include "base/heap.h"
@@ -14,12 +14,11 @@
 
 enum { DEEPEST = 32 };
 
-const char *ft_folder_path(ft_arena *arena, const char *source, const char *name) {
-    if (name[0] == '/' || strcmp(source, "-") == 0) return ft_arena_strdup(arena, name);
-    if (ft_path_is_directory(source)) return ft_path_join(arena, source, name);
+const char *ft_folder_of(ft_arena *arena, const char *source) {
+    if (strcmp(source, "-") == 0) return "";
+    if (ft_path_is_directory(source)) return ft_arena_format(arena, "%s/", source);
     const char *slash = strrchr(source, '/');
-    if (slash == NULL) return ft_arena_strdup(arena, name);
-    return ft_arena_format(arena, "%.*s/%s", (int)(slash - source), source, name);
+    return slash != NULL ? ft_arena_strndup(arena, source, (size_t)(slash - source) + 1) : "";
 }
 
 static bool is_picture(const char *name) {
