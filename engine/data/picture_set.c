@@ -29,3 +29,5 @@ ft_status ft_picture_set_own(ft_picture_set *pictures, int64_t examples, ft_data
 size_t ft_picture_set_host_bytes(const ft_picture_set *set) {
     return set != NULL ? ft_spill_host_bytes(set->pixels) + ft_picture_files_host_bytes(set->files) : 0;
 }
+
+const char *ft_picture_set_name(const ft_picture_set *set, int64_t example) { return ft_picture_files_name(set->files, example); }

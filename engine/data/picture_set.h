@@ -23,6 +23,8 @@ static inline int64_t ft_picture_set_numbers(const ft_picture_set *set) { return
 
 // A data set of `pictures` (taken, also on failure), whose lengths are filled in here. labels NULL: unlabelled.
 ft_status ft_picture_set_own(ft_picture_set *pictures, int64_t examples, ft_dataset *data);
+// What the table calls the picture of an example.
+const char *ft_picture_set_name(const ft_picture_set *set, int64_t example);
 void ft_picture_set_free(ft_picture_set *set); // NULL is fine
 size_t ft_picture_set_host_bytes(const ft_picture_set *set); // NULL: 0
 
