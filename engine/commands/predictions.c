@@ -72,6 +72,7 @@ static ft_status choose_separator(const ft_classifier *c, ft_predictions *p) {
 
 ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *p) {
     *p = (ft_predictions){.classes = first->labels.count, .task = first->task, .rules = ft_answer_rules_of(&first->options, false)};
+    p->pictures = ft_model_config_reads_pictures(&first->config);
     p->threshold_room = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->threshold_room);
     if (p->threshold_room == NULL) return FT_NO_MEMORY;
     FT_TRY(name_classes(first, p));
@@ -510,6 +511,7 @@ static ft_status write_line(const ft_predictions *p, const ft_table *table, cons
     json_t *id = table->id == NULL ? json_integer((json_int_t)(p->first + i)) : json_string(table->id[i]);
     if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
     ft_json_put(line, "id", id, &failed);
+    if (p->pictures) ft_json_put(line, "file_name", ft_json_text(table->text[i]), &failed);
     if (!failed && ft_task_has_tokens(p->task)) {
         ft_status status = with_words(p, table, i, put_members, line);
         char *text = status == FT_OK ? ft_json_line(line) : NULL;

@@ -23,6 +23,7 @@ typedef struct ft_predictions {
     ft_dataset questions;    // of questions: the first model's, which says where rows stand
     ft_answer_rules rules;   // of their answers
     bool written;            // something was, of an object
+    bool pictures;           // texts are names of pictures
     int classes;
     int models; // that were added
     const ft_task_spec *task;

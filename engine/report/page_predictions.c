@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/report/html.h"
+#include "engine/report/page_pictures.h"
 #include "engine/report/page_texts.h"
 
 #include <stdlib.h>
@@ -20,6 +21,7 @@ typedef struct mistake {
     json_int_t id;
     int label, predicted;
     double probability;
+    const char *picture; // its name; NULL: a text
 } mistake;
 
 typedef struct tally {
@@ -52,6 +54,18 @@ static void keep_mistake(tally *t, mistake m) {
     if (at < MISTAKES) t->worst[at] = m;
 }
 
+static bool is_kept(const tally *t, double probability) {
+    return t->worst_count < MISTAKES || t->worst[MISTAKES - 1].probability < probability;
+}
+
+static ft_status take_mistake(tally *t, const json_t *line, int label, int predicted, double probability) {
+    const char *name = json_string_value(json_object_get(line, "file_name"));
+    if (!is_kept(t, probability)) return FT_OK;
+    if (name != NULL && (name = ft_arena_strdup(&t->arena, name)) == NULL) return FT_NO_MEMORY;
+    keep_mistake(t, (mistake){json_integer_value(json_object_get(line, "id")), label, predicted, probability, name});
+    return FT_OK;
+}
+
 static ft_status take_single(tally *t, const json_t *line, const char *label, const char *predicted) {
     const json_t *probabilities = json_object_get(line, "probabilities");
     int row = class_named(t, label), column = class_named(t, predicted);
@@ -61,10 +75,7 @@ static ft_status take_single(tally *t, const json_t *line, const char *label, co
     t->predicted[column]++;
     t->hit[row] += row == column;
     t->right += row == column;
-    if (row != column)
-        keep_mistake(t, (mistake){json_integer_value(json_object_get(line, "id")), row, column,
-                                  json_number_value(json_object_get(probabilities, predicted))});
-    return FT_OK;
+    return row != column ? take_mistake(t, line, row, column, json_number_value(json_object_get(probabilities, predicted))) : FT_OK;
 }
 
 static bool lists(const json_t *list, const char *name) {
@@ -204,34 +215,60 @@ static void write_pairs(tally *t, FILE *out) {
     fputs("</table></div></section>\n", out);
 }
 
-static void write_mistake(const tally *t, const mistake *m, const ft_page_text *text, bool texts, FILE *out) {
+// What the mistakes are about: texts or pictures.
+typedef struct shown {
+    ft_page_text text[MISTAKES];
+    ft_page_picture picture[MISTAKES];
+    const char *head; // of their column; NULL: there is none
+    const char *why;  // why some are missing, for people; NULL: none is
+} shown;
+
+static ft_status find_shown(const ft_run_record *run, const ft_page_options *options, tally *t, shown *s) {
+    const bool pictures = t->worst[0].picture != NULL;
+    for (int i = 0; i < t->worst_count; i++) {
+        s->text[i].id = s->picture[i].id = t->worst[i].id;
+        s->picture[i].name = t->worst[i].picture != NULL ? t->worst[i].picture : "";
+    }
+    if (!options->texts) return FT_OK;
+    if (pictures) {
+        s->head = "picture";
+        return ft_page_find_pictures(run, t->split, t->worst_count, s->picture, &s->why);
+    }
+    FT_TRY(ft_page_find_texts(run, t->split, t->worst_count, s->text, &t->arena, &s->why));
+    for (int i = 0; i < t->worst_count; i++)
+        if (s->text[i].text != NULL) s->head = "text";
+    return FT_OK;
+}
+
+static void write_mistake(const tally *t, const shown *s, int i, FILE *out) {
+    const mistake *m = &t->worst[i];
     fprintf(out, "<tr><td class=\"n\">%lld", (long long)m->id);
     name_cell(out, "<td class=\"name\"", t->name[m->label]);
     name_cell(out, "<td class=\"name\"", t->name[m->predicted]);
     fprintf(out, "<td class=\"n\">%.4f", m->probability);
-    if (texts) {
+    if (s->head != NULL) {
         fputs("<td class=\"long\">", out);
-        ft_html_name(out, text->text != NULL ? text->text : "");
+        if (m->picture != NULL) ft_page_picture_write(out, &s->picture[i]);
+        else ft_html_name(out, s->text[i].text != NULL ? s->text[i].text : "");
     }
     fputs("</tr>\n", out);
 }
 
 static ft_status write_mistakes(const ft_run_record *run, const ft_page_options *options, tally *t, FILE *out) {
     if (t->worst_count == 0) return FT_OK;
-    ft_page_text texts[MISTAKES] = {{0}};
-    const char *why = NULL;
-    bool any = false;
-    for (int i = 0; i < t->worst_count; i++) texts[i].id = t->worst[i].id;
-    if (options->texts) FT_TRY(ft_page_find_texts(run, t->split, t->worst_count, texts, &t->arena, &why));
-    for (int i = 0; i < t->worst_count; i++) any = any || texts[i].text != NULL;
-    fprintf(out,
-            "<section class=\"card below\"><h3>Surest mistakes</h3><p class=\"soft\">The model's, or the label's. Examples are numbered "
-            "from 0, in the order of the file.%s%s</p><div class=\"scroll\"><table class=\"wide texts\"><tr><th class=\"n\">example<th>label"
-            "<th>predicted as<th class=\"n\">probability%s</tr>\n",
-            why != NULL ? " " : "", why != NULL ? why : "", any ? "<th>text" : "");
-    for (int i = 0; i < t->worst_count; i++) write_mistake(t, &t->worst[i], &texts[i], any, out);
-    fputs("</table></div></section>\n", out);
-    return FT_OK;
+    shown s = {.head = NULL};
+    const ft_status status = find_shown(run, options, t, &s);
+    if (status == FT_OK) {
+        fprintf(out,
+                "<section class=\"card below\"><h3>Surest mistakes</h3><p class=\"soft\">The model's, or the label's. Examples are numbered "
+                "from 0, in the order of the file.%s%s</p><div class=\"scroll\"><table class=\"wide texts\"><tr><th class=\"n\">example<th>label"
+                "<th>predicted as<th class=\"n\">probability%s%s</tr>\n",
+                s.why != NULL ? " " : "", s.why != NULL ? s.why : "", s.head != NULL ? "<th>" : "", s.head != NULL ? s.head : "");
+        for (int i = 0; i < t->worst_count; i++) write_mistake(t, &s, i, out);
+        fputs("</table></div></section>\n", out);
+    }
+    ft_page_free_pictures(t->worst_count, s.picture);
+    return status;
 }
 
 static ft_status write_split(const ft_run_record *run, const ft_page_options *options, const char *path, const char *split, tally *t,

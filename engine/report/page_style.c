@@ -53,7 +53,8 @@ static const char style[] =
     ".bar{display:block;height:10px;margin-top:6px;border-radius:3px;background:var(--0);min-width:1px}.bars "
     "td:last-child{width:60%}"
     ".below,.card.below{margin-top:14px}details{margin-top:12px}summary{cursor:pointer;color:var(--soft)}.two{display:grid;gap:14px;"
-    "grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr))}h3{font-size:15px;margin:0 0 8px}\n"
+    "grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr))}h3{font-size:15px;margin:0 0 8px}"
+    ".texts img{display:block;margin:2px 0 4px;border-radius:3px}\n"
     // Beside four columns a text or a path would have a word a line there.
     "@media screen and (max-width:700px){.texts,.texts tbody,.texts tr{display:block}.texts tr{border-bottom:1px solid "
     "var(--line);padding:4px 0}.texts td,.texts th{display:inline-block;border:0;padding:0 12px 0 0}.texts td.long{display:block}}\n"
@@ -85,7 +86,7 @@ void ft_page_light_style(FILE *out, const char *rules) {
 void ft_page_head(FILE *out, const char *title, const char *more_style) {
     // The policy keeps the page from ever running or fetching anything, whatever a label may look like.
     fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           out);
     ft_html_text(out, title);

@@ -1,5 +1,6 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/metrics/places.h"
+#include "engine/data/picture_set.h"
 #include "engine/data/question_set.h"
 #include "engine/train/run_dir.h"
 #include "engine/metrics/decision.h"
@@ -314,6 +315,7 @@ static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t e
     bool failed = false;
     json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
                              (json_int_t)(row != NULL ? row[example] : example));
+    if (data->pictures != NULL) ft_json_put(line, "file_name", ft_json_text(ft_picture_set_name(data->pictures, example)), &failed);
     if (places->rank != NULL) {
         ft_json_put(line, "query", json_integer(places->query[example]), &failed);
         ft_json_put(line, "rank", json_integer(places->rank[example]), &failed);

@@ -149,6 +149,8 @@ static json_t *line_of(joining *j, const source *first, int count, bool *failed)
     json_t *numbers = json_object();
     for (int k = 0; k < j->columns; k++) ft_json_put(numbers, j->names[k], ft_json_rounded(j->mean[k], 9), failed);
     json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", first->at.test ? "test" : "validation", "id", (json_int_t)first->at.id);
+    json_t *name = json_object_get(first->line, "file_name"); // of a picture
+    if (name != NULL) ft_json_put(line, "file_name", json_incref(name), failed);
     if (j->kind == DOCUMENTS) {
         const ft_join_place *at = &j->places.place[j->written];
         ft_json_put(line, "query", json_integer(at->query), failed);
