@@ -31,7 +31,8 @@ static const ft_command commands[] = {
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
     {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [--base MODEL] [section.key=value ...]", "metrics on labelled data",
-     "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input\n"
+     "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input;\n"
+     "                  of pictures anything that data.train takes (a folder, train-{000..012}.tar, flowers-102#test)\n"
      "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
      "  --ci            95% intervals of every metric by bootstrap (1000 rounds, train.seed)\n"
      "  --json          one JSON document\n"
@@ -41,7 +42,7 @@ static const ft_command commands[] = {
     {"predict", ft_command_predict,
      "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL]",
      "labels and probabilities for new texts",
-     "  --data FILE     the texts; - reads standard input\n"
+     "  --data FILE     the texts; - reads standard input; of pictures a folder, or anything else that data.train takes\n"
      "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
      "                  and text where the first line is neither JSON nor a header with a column for the text; conll (a word a\n"
      "                  line, its tag may stand behind it) for models of words, squad for models of questions\n"

@@ -1,5 +1,6 @@
 // load.c - defaults, then files, then overrides.
 #include "base/files.h"
+#include "engine/config/data_path.h"
 #include "engine/config/deadline.h"
 #include "engine/config/ini.h"
 #include "engine/config/options.h"
@@ -251,6 +252,16 @@ static ft_status check_truncation(const ft_config *config) {
     return strcmp(text, "auto") == 0 ? FT_OK : ft_long_text_parse(text, "data.truncation", &rule);
 }
 
+// The splits of a well-known set of pictures are said here, so that all that reads a configuration sees them.
+static ft_status complete_data(ft_config *config) {
+    const char *paths[FT_DATA_PATHS] = {config->data.train, config->data.validation, config->data.test};
+    FT_TRY(ft_data_paths_complete(paths, config->data.folds > 0 || config->data.validation_split > 0, &config->arena));
+    config->data.train = paths[0];
+    config->data.validation = paths[1];
+    config->data.test = paths[2];
+    return FT_OK;
+}
+
 ft_status ft_config_check(const ft_config *config) {
     FT_TRY(check_repeats(config));
     FT_TRY(check_loss(config));
@@ -272,6 +283,7 @@ ft_status ft_config_load_with(const ft_section *const *others, ft_config *config
         status = apply_file(config, files[i]);
     for (int i = 0; status == FT_OK && i < override_count; i++)
         status = ft_config_apply_override(config, overrides[i]);
+    if (status == FT_OK) status = complete_data(config);
     if (status == FT_OK) status = ft_config_check(config);
     if (status != FT_OK) ft_config_free(config);
     return status;

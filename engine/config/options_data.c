@@ -13,7 +13,8 @@ static const ft_option rows[] = {
     PATH(data.train, RESUMABLE, "", .literal = "-",
          .elsewhere = "train_file train_data train_path training_file training_data",
          .help = "Training examples: TSV or CSV with a header line, or JSON lines; also packed with gzip or Zstandard. -: "
-                 "standard input."),
+                 "standard input. Of pictures also a folder with one for every class; archives of samples, train-{000..012}.tar; flowers102 or "
+                 "CUB-200-2011 as downloaded, whose other splits then are data.validation and data.test (DIRECTORY#train: only that one)."),
     PATH(data.validation, RESUMABLE, "", .literal = "-",
          .elsewhere = "validation_file validation_data valid_file eval_file eval_data dev dev_file",
          .help = "Examples that choose the best checkpoint and stop early. Empty: no evaluation."),
@@ -23,8 +24,9 @@ static const ft_option rows[] = {
            .help = "tsv: columns separated by tabs, quotes are text. csv: cells may be quoted, columns separated by , ; tab "
                    "or |. jsonl: one JSON object a line. squad: SQuAD's JSON. auto: by the file's name, else by its first line."),
     STRING(data.text_column, FIXED, "",
-           .elsewhere = "text_column_name text_column_names sentence_column text_field",
-           .help = "Column that holds the text. Empty: text, sentence or the like; of question_answering question."),
+           .elsewhere = "text_column_name text_column_names sentence_column text_field image image_column image_column_name image_key",
+           .help = "Column that holds the text, or the path of a picture. Empty: text, sentence or the like; of question_answering question; of pictures image, "
+                   "file_name or the like."),
     STRING(data.text_pair, FIXED, "",
            .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
            .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "

@@ -1,6 +1,7 @@
 #include "engine/plan/texts.h"
 
 #include "base/files.h"
+#include "engine/config/data_path.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
 #include "engine/text/tokenizer.h"
@@ -18,7 +19,7 @@ ft_status ft_plan_find_files(const ft_config *c, char missing[FT_PLAN_MISSING]) 
         if (strcmp(files[i], "-") == 0)
             return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
     for (int i = 0; i < FILES && missing[0] == '\0'; i++)
-        if (files[i][0] != '\0' && !ft_path_exists(files[i]))
+        if (files[i][0] != '\0' && !ft_data_path_exists(files[i]))
             snprintf(missing, FT_PLAN_MISSING, "there is no file %.400s (%s)", files[i], options[i]);
     return FT_OK;
 }

@@ -99,7 +99,8 @@ static ft_status check_settings(ft_tuning *t, const ft_config *defaults) {
 // Under an option's name, the file and its digest. A file of the same name with other bytes is another file.
 static ft_status look_at(const char *option, const char *path, json_t *before, bool *changed) {
     char digest[65];
-    if (path[0] == '\0' || !ft_path_exists(path)) return FT_OK; // it is searched: its choices may be many
+    // Where it is searched its choices may be many. A folder of pictures has no digest before all of it is read; its runs say theirs.
+    if (path[0] == '\0' || !ft_path_exists(path) || ft_path_is_directory(path)) return FT_OK;
     FT_TRY(ft_sha256_file(path, digest));
     const json_t *known = json_object_get(before, option);
     const char *file = json_string_value(json_object_get(known, "path")), *old = json_string_value(json_object_get(known, "sha256"));

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/stop.h"
+#include "engine/config/data_path.h"
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
@@ -26,7 +27,7 @@ static bool in_space(const ft_tuning *t, const char *option) {
 static ft_status check_path(const ft_tuning *t, const char *option, const char *path) {
     if (path[0] == '\0') return ft_fail(FT_INVALID, option, "is not set: every trial needs it");
     if (strcmp(path, "-") == 0) return ft_fail(FT_INVALID, option, "many trials cannot read one standard input");
-    if (ft_path_exists(path)) return FT_OK;
+    if (ft_data_path_exists(path)) return FT_OK;
     ft_fail(FT_INVALID, option, "there is no %s", path);
     ft_hint("`make quickstart` fetches the model and the data that configs/tune.ini names");
     return FT_INVALID;

@@ -1,8 +1,7 @@
 #include "engine/data/pictures/folder.h"
 
 #include "base/files.h"
-#include "base/heap.h"
-#include "base/json/json.h"
+#include "engine/data/pictures/listing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +20,7 @@ const char *ft_folder_of(ft_arena *arena, const char *source) {
     return slash != NULL ? ft_arena_strndup(arena, source, (size_t)(slash - source) + 1) : "";
 }
 
-static bool is_picture(const char *name) {
+bool ft_is_picture_name(const char *name) {
     static const char *const suffixes[] = {".jpg", ".jpeg", ".png", ".webp", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".gif"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof suffixes[0]; i++)
@@ -43,31 +42,13 @@ static void free_list(struct dirent **names, int count) {
     free(names);
 }
 
-// ---- the list, as JSON lines ------------------------------------------------------------------------------------------------
+// ---- the list ---------------------------------------------------------------------------------------------------------------
 
 typedef struct listing {
-    FILE *out;
+    ft_listing list;
     const char *root;
     const char *label; // of what is listed now; NULL: none
-    int64_t files;
-    bool labelled;
 } listing;
-
-static ft_status put(listing *l, const char *relative) {
-    json_t *line = json_pack("{s:s}", "file_name", relative);
-    if (line == NULL) return ft_fail(FT_INVALID, l->root, "the name of a file in this folder is no UTF-8");
-    if (l->label != NULL && json_object_set_new(line, "label", json_string(l->label)) != 0) {
-        json_decref(line);
-        return ft_fail(FT_INVALID, l->root, "the name of a class in this folder is no UTF-8");
-    }
-    char *text = ft_json_line(line);
-    json_decref(line);
-    if (text == NULL) return FT_NO_MEMORY;
-    fprintf(l->out, "%s\n", text);
-    free(text);
-    l->files++;
-    return FT_OK;
-}
 
 // relative "": the root. Directories below it are gone through where they have a class already.
 static ft_status walk(listing *l, const char *relative, int depth, bool below);
@@ -80,7 +61,7 @@ static ft_status walk_entry(listing *l, const char *relative, const char *name, 
     snprintf(whole, sizeof whole, "%s/%s", l->root, here);
     if (stat(whole, &about) != 0) return ft_fail_errno(FT_INVALID, errno, whole, "cannot be looked at");
     if (S_ISDIR(about.st_mode)) return below ? walk(l, here, depth + 1, below) : FT_OK;
-    return S_ISREG(about.st_mode) && is_picture(name) ? put(l, here) : FT_OK;
+    return S_ISREG(about.st_mode) && ft_is_picture_name(name) ? ft_listing_add(&l->list, here, l->label) : FT_OK;
 }
 
 static ft_status walk(listing *l, const char *relative, int depth, bool below) {
@@ -120,11 +101,10 @@ static ft_status refuse_splits(const listing *l, struct dirent **names, int coun
 static ft_status walk_classes(listing *l, struct dirent **names, int count) {
     for (int i = 0; i < count; i++) {
         if (!is_folder(l->root, names[i]->d_name)) continue;
-        const int64_t before = l->files;
+        const int64_t before = l->list.files;
         l->label = names[i]->d_name;
-        l->labelled = true;
         FT_TRY(walk(l, names[i]->d_name, 1, true));
-        if (l->files == before) return ft_fail(FT_INVALID, l->root, "there is no picture in its folder \"%.100s\"", names[i]->d_name);
+        if (l->list.files == before) return ft_fail(FT_INVALID, l->root, "there is no picture in its folder \"%.100s\"", names[i]->d_name);
     }
     return FT_OK;
 }
@@ -137,7 +117,7 @@ static ft_status list_folder(listing *l, const ft_table_request *request) {
     ft_status status = refuse_splits(l, names, count);
     if (status == FT_OK) status = walk_classes(l, names, count);
     free_list(names, count);
-    if (status != FT_OK || l->labelled) return status;
+    if (status != FT_OK || l->list.labelled) return status;
     if (request->need == FT_LABEL_OPTIONAL) return walk(l, "", 0, false);
     ft_fail(FT_INVALID, l->root, "there are no folders of classes in it");
     ft_hint("a folder a class, named like it; or a CSV or JSON lines file with the columns file_name and label");
@@ -145,30 +125,7 @@ static ft_status list_folder(listing *l, const ft_table_request *request) {
 }
 
 ft_status ft_folder_read(const char *path, const ft_table_request *request, ft_table *table) {
-    char *text = NULL;
-    size_t length = 0;
-    listing l = {.root = path, .out = open_memstream(&text, &length)};
-    memset(table, 0, sizeof *table);
-    if (l.out == NULL) return ft_fail_memory(0, "the list of a folder");
-    ft_status status = list_folder(&l, request);
-    const bool failed = ferror(l.out) != 0;
-    if (fclose(l.out) != 0 || failed) status = status == FT_OK ? ft_fail_memory(length, "the list of a folder") : status;
-    if (status == FT_OK && l.files == 0) {
-        status = ft_fail(FT_INVALID, path, "there are no pictures in this folder");
-        ft_hint("files with the suffixes .jpg, .jpeg, .png and .webp are read");
-    }
-    if (status != FT_OK) {
-        free(text);
-        return status;
-    }
-    ft_table_request as = *request;
-    as.format = FT_FORMAT_JSONL;
-    as.text = "file_name";
-    as.label = l.labelled ? "label" : "";
-    as.id = NULL;
-    as.pair = NULL;
-    FT_TRY(ft_table_parse(text, length, length + 1, path, &as, table));
-    table->text_column = ""; // as those that are found by where they stand: files have others
-    if (table->label_column != NULL) table->label_column = "";
-    return FT_OK;
+    listing l = {.root = path};
+    FT_TRY(ft_listing_open(path, &l.list));
+    return ft_listing_end(&l.list, list_folder(&l, request), request, false, table);
 }

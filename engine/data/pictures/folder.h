@@ -11,6 +11,9 @@
 // empty class, files beside classes, or a folder of splits (train, val, test), which are told.
 ft_status ft_folder_read(const char *path, const ft_table_request *request, ft_table *table);
 
+// Has it the suffix of a picture, one that can be read or another?
+bool ft_is_picture_name(const char *name);
+
 // What stands in front of relative names in a file, a folder or standard input ("-"): the folder, or that of the file, with its '/'; "" for the
 // working directory. In the arena; NULL with the error set.
 const char *ft_folder_of(ft_arena *arena, const char *source);

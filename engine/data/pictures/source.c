@@ -2,9 +2,48 @@
 
 #include "base/files.h"
 #include "engine/data/pictures/folder.h"
+#include "engine/data/pictures/known_sets.h"
+#include "engine/data/pictures/shards.h"
 
-bool ft_picture_source_is_file(const char *source) { return !ft_path_is_directory(source); }
+#include <string.h>
+
+// The split of "DIRECTORY#SPLIT"; else NULL.
+static const char *split_of(const char *source, ft_arena *arena, const char **directory) {
+    const char *split = ft_data_path_split(source, arena, directory);
+    ft_error_clear(); // a name with '#' that is nothing is looked for as a file
+    return split;
+}
+
+bool ft_picture_source_is_file(const char *source) {
+    ft_arena arena = {0};
+    const char *directory;
+    const bool other = ft_path_is_directory(source) || ft_shards_are(source) || split_of(source, &arena, &directory) != NULL;
+    ft_arena_free(&arena);
+    return !other;
+}
+
+const char *ft_picture_source_folder(const char *source, ft_arena *arena) {
+    const char *directory;
+    if (ft_shards_are(source)) return ft_arena_strndup(arena, source, ft_shards_folder(source));
+    return ft_folder_of(arena, split_of(source, arena, &directory) != NULL ? directory : source);
+}
+
+static ft_status read_set(const char *directory, const char *split, const ft_table_request *request, ft_table *table) {
+    const ft_known_set *set = ft_known_set_at(directory);
+    if (set != NULL && (split != NULL || request->need != FT_LABEL_IGNORED)) return ft_known_set_read(set, directory, split, request, table);
+    if (split == NULL) return ft_folder_read(directory, request, table);
+    ft_fail(FT_INVALID, directory, "this folder is no set that has a split \"%.40s\"", split);
+    ft_hint("flowers102 and CUB-200-2011 have splits, as they are downloaded; elsewhere each has a folder or a file");
+    return FT_INVALID;
+}
 
 ft_status ft_picture_source_read(const char *source, const ft_table_request *request, ft_table *table) {
-    return ft_picture_source_is_file(source) ? ft_table_read(source, request, table) : ft_folder_read(source, request, table);
+    ft_arena arena = {0};
+    const char *directory, *split = split_of(source, &arena, &directory);
+    ft_status status;
+    if (split != NULL) status = read_set(directory, split, request, table);
+    else if (ft_path_is_directory(source)) status = read_set(source, NULL, request, table);
+    else status = (ft_shards_are(source) ? ft_shards_read : ft_table_read)(source, request, table);
+    ft_arena_free(&arena);
+    return status;
 }

@@ -1,12 +1,16 @@
-// source.h - what data.train and its like may name of pictures, as a table of names and labels: a file of paths, a folder.
+// source.h - what data.train and its like may name of pictures, as a table of names and labels: a file of paths, a folder, a split of a well-known
+// set, archives of samples.
 #ifndef FT_PICTURE_SOURCE_H
 #define FT_PICTURE_SOURCE_H
 
 #include "engine/data/tables/table.h"
 
-// Is it a file (or standard input) whose rows name pictures, which tables/ reads, and not a folder?
+// Is it a file (or standard input) whose rows name pictures, which tables/ reads, and none of the others?
 bool ft_picture_source_is_file(const char *source);
-// The table of any of them; request->pictures. Errors: those of table.h and folder.h.
+// The table of any of them; request->pictures. Errors: those of table.h, folder.h, known_sets.h and shards.h.
 ft_status ft_picture_source_read(const char *source, const ft_table_request *request, ft_table *table);
+
+// What stands in front of the table's names, with its '/'; "" for the working directory. In the arena; NULL with the error set.
+const char *ft_picture_source_folder(const char *source, ft_arena *arena);
 
 #endif
