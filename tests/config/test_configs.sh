@@ -9,9 +9,10 @@ configs=$SOURCE_DIR/configs
 planned=0
 for file in "$configs"/*.ini "$configs"/spaces/*.ini; do
     expect 0 "$FTENGINE" config "$file"
-    stated=$(sed -n 's/^# Planned peak with every text at full length: \([^ ]*\) GiB .*/\1/p' "$file")
+    stated=$(sed -n 's/^# Planned peak with [^:]*: \([^ ]*\) GiB .*/\1/p' "$file")
     [ -n "$stated" ] || continue
-    expect 0 "$FTENGINE" plan "$file" data.train= data.validation= --labels 2 device.threads=2 --json
+    labels=$(sed -n 's/^# Planned peak .* --labels \([0-9]*\)).*/\1/p' "$file")
+    expect 0 "$FTENGINE" plan "$file" data.train= data.validation= --labels "$labels" device.threads=2 --json
     peak=$(json out '"%.2f" % (d["memory"]["peak_reserved_bytes"] / 2**30)')
     [ "$peak" = "$stated" ] || fail "$file says it needs $stated GiB, it needs $peak"
     [ "$(json out 'd["fits"]')" = True ] || fail "$file does not fit its budget"

@@ -53,6 +53,13 @@ static const struct {
     {"distilbert-base-uncased", 66362880},
     {"distilroberta-base", 82118400},
     {"facebook/data2vec-text-base", 124645632},
+    {"facebook/deit-base-distilled-patch16-224", 85800192}, // of pictures: less the pooler, which no classifier has, and what hides patches
+    {"facebook/deit-base-patch16-224", 85798656},
+    {"facebook/deit-small-patch16-224", 21665664},
+    {"facebook/deit-tiny-patch16-224", 5524416},
+    {"facebook/dinov2-base", 86579712},
+    {"facebook/dinov2-large", 304367616},
+    {"facebook/dinov2-small", 22056192},
     {"facebook/xlm-roberta-xl", 3482485760},
     {"facebook/xlm-roberta-xxl", 10712735744},
     {"google/electra-base-discriminator", 108891648},
@@ -62,6 +69,12 @@ static const struct {
     {"google/electra-small-discriminator", 13483008},
     {"google/electra-small-generator", 13483008},
     {"google/rembert", 575920384},
+    {"google/vit-base-patch16-224", 85798656},
+    {"google/vit-base-patch16-224-in21k", 85798656},
+    {"google/vit-base-patch16-384", 86090496},
+    {"google/vit-base-patch32-224-in21k", 87455232},
+    {"google/vit-large-patch16-224", 303301632},
+    {"google/vit-large-patch16-224-in21k", 303301632},
     {"intfloat/e5-base-v2", 109482240},
     {"intfloat/e5-large-v2", 335141888},
     {"intfloat/e5-small-v2", 33360000},
@@ -123,6 +136,7 @@ static int64_t count_by_engine(const char *name) {
     if (ft_model_config_load(name, &config) != FT_OK || ft_model_create(memory, &config, &options, 2, &model) != FT_OK)
         fail_msg("%s: %s (%s)", name, ft_error_message(), ft_error_where());
     int64_t count = model.parameters.real_total - 2 * model.hidden - 2;
+    if (config.family->first_and_mean) count -= 2 * model.hidden; // whose classifier reads two rows
     if (config.family->causal) count += 2; // whose classifier has no bias, and nothing in front
     // RoBERTa's base class has a pooler of the size of the layer that stands in the head; these have none.
     bool no_pooler = config.family->rotary != FT_ROTARY_BY_LAYER || strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
