@@ -32,6 +32,15 @@ def read_conll(path):
     return [tuple(map(list, zip(*lines))) for lines in sentences]
 
 
+def read_folder(path):
+    """(path, label) of the pictures in a folder a class, in the order of their names."""
+    return [
+        (os.path.join(path, name, file), name)
+        for name in sorted(os.listdir(path), key=os.fsencode)
+        for file in sorted(os.listdir(os.path.join(path, name)), key=os.fsencode)
+    ]
+
+
 def label_names(labels):
     """Label names in the order of their ids: ftengine's rule, so that both sides number them alike."""
     names = set(labels)

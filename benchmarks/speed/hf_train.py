@@ -10,6 +10,7 @@ accuracy on --test after the last step (of --task regression: pearson and mse; o
 --lora-r R: PEFT's LoRA on queries and values (--lora-all: on all linear layers), the head trained in full, in place of all parameters.
 --task regression: one number a text, num_labels=1 and problem_type="regression", whose loss is the mean squared error.
 --task token_classification: files of words and tags (CoNLL's columns); the first token of a word has its tag, as in transformers' run_ner.
+--task image_classification: folders with one for every class; pictures are converted to RGB and go through the model's image processor (Pillow's).
 """
 
 import argparse
@@ -24,6 +25,8 @@ import torch
 import transformers
 from transformers import (
     AutoConfig,
+    AutoImageProcessor,
+    AutoModelForImageClassification,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -32,17 +35,19 @@ from transformers import (
     Trainer,
     TrainerCallback,
     TrainingArguments,
+    default_data_collator,
     set_seed,
 )
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from common import label_names, read_conll, read_tsv  # noqa: E402
+from common import label_names, read_conll, read_folder, read_tsv  # noqa: E402
 
-TASKS = ("single_label_classification", "regression", "token_classification")
+TASKS = ("single_label_classification", "regression", "token_classification", "image_classification")
 
 
 def model_class(task):
-    return AutoModelForTokenClassification if task == "token_classification" else AutoModelForSequenceClassification
+    others = {"token_classification": AutoModelForTokenClassification, "image_classification": AutoModelForImageClassification}
+    return others.get(task, AutoModelForSequenceClassification)
 
 
 def export(arguments):
@@ -54,10 +59,10 @@ def export(arguments):
     else:
         config = AutoConfig.from_pretrained(arguments.model, num_labels=arguments.labels)
         model = model_class(arguments.task).from_config(config, dtype=torch.float32)
-    if arguments.task != "token_classification":
+    if arguments.task not in ("token_classification", "image_classification"):
         model.config.problem_type = arguments.task
     model.save_pretrained(arguments.output)
-    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "preprocessor_config.json"):
         source = os.path.join(arguments.model, name)
         if os.path.exists(source):
             shutil.copy(source, arguments.output)
@@ -74,14 +79,14 @@ class Clock(TrainerCallback):
 
 
 class CountingTrainer(Trainer):
-    """The Trainer, counting real tokens by step."""
+    """The Trainer, counting real tokens (or pictures) by step."""
 
     def __init__(self, *arguments, **keywords):
         super().__init__(*arguments, **keywords)
         self.tokens = []
 
     def training_step(self, model, inputs, *arguments, **keywords):
-        self.tokens.append(int(inputs["attention_mask"].sum()))
+        self.tokens.append(int(inputs["attention_mask"].sum()) if "attention_mask" in inputs else len(inputs["labels"]))
         return super().training_step(model, inputs, *arguments, **keywords)
 
 
@@ -89,6 +94,13 @@ def encode(tokenizer, rows, names, max_length):
     """names None: labels are numbers."""
     value = float if names is None else {name: i for i, name in enumerate(names)}.get
     return [dict(tokenizer(text, truncation=True, max_length=max_length), labels=value(label)) for text, label in rows]
+
+
+def encode_pictures(processor, rows, names, _):
+    from PIL import Image
+
+    pictures = [processor(images=Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"][0] for path, _ in rows]
+    return [{"pixel_values": picture, "labels": names.index(label)} for picture, (_, label) in zip(pictures, rows)]
 
 
 def split_words(tokenizer, words, max_length):
@@ -126,9 +138,9 @@ def judge_words(model, tokenizer, rows, names, max_length):
     return {"f1_micro": f1_score(truth, said), "precision": precision_score(truth, said), "recall": recall_score(truth, said)}
 
 
-def judge(model, tokenizer, test, regression):
+def judge(model, collate, test, regression):
     model.eval()
-    collate, outputs, labels = DataCollatorWithPadding(tokenizer), [], []
+    outputs, labels = [], []
     with torch.no_grad():
         for i in range(0, len(test), 64):
             batch = collate(test[i : i + 64])
@@ -152,12 +164,16 @@ def adapted(model, arguments):
 
 
 def train(arguments):
-    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    pictures = arguments.task == "image_classification"
+    tokenizer = (AutoImageProcessor if pictures else AutoTokenizer).from_pretrained(arguments.model)
     regression, tagged = arguments.task == "regression", arguments.task == "token_classification"
-    rows = read_conll(arguments.train) if tagged else read_tsv(arguments.train)
+    read = read_folder if pictures else read_conll if tagged else read_tsv
+    encode_all = encode_pictures if pictures else encode_words if tagged else encode
+    collate = default_data_collator if pictures else (DataCollatorForTokenClassification if tagged else DataCollatorWithPadding)(tokenizer)
+    rows = read(arguments.train)
     names = None if regression else label_names(tag for _, tags in rows for tag in (tags if tagged else [tags]))
-    dataset = (encode_words if tagged else encode)(tokenizer, rows, names, arguments.max_length)
-    kind = {} if tagged else {"problem_type": arguments.task}
+    dataset = encode_all(tokenizer, rows, names, arguments.max_length)
+    kind = {} if tagged or pictures else {"problem_type": arguments.task}
     model = model_class(arguments.task).from_pretrained(
         arguments.model, num_labels=1 if regression else len(names), dtype=torch.float32, **kind
     )
@@ -169,7 +185,7 @@ def train(arguments):
             model=model,
             train_dataset=dataset,
             callbacks=[clock],
-            data_collator=(DataCollatorForTokenClassification if tagged else DataCollatorWithPadding)(tokenizer),
+            data_collator=collate,
             args=TrainingArguments(
                 output_dir=scratch,
                 num_train_epochs=arguments.epochs,
@@ -201,8 +217,7 @@ def train(arguments):
     if arguments.test and tagged:
         result |= judge_words(model, tokenizer, read_conll(arguments.test), names, arguments.max_length)
     elif arguments.test:
-        test = encode(tokenizer, read_tsv(arguments.test), names, arguments.max_length)
-        result |= judge(model, tokenizer, test, regression)
+        result |= judge(model, collate, encode_all(tokenizer, read(arguments.test), names, arguments.max_length), regression)
     return result
 
 

@@ -9,7 +9,8 @@ For every seed transformers draws a head for MiniLM and the checkpoint is export
 same order of examples (the seed's) and the same hyper-parameters (3 epochs, 5e-5 linear, batch 32, no warm-up), and
 differ in dropout's random numbers. A regression makes the mean squared error small on both sides (the Trainer's
 problem_type="regression" with one label). With --lora-r both train a LoRA, PEFT's on the Trainer's side. --task token_classification takes CoNLL's
-columns (tools/get_data.sh --entities) and judges by the F1 of entities, ours and seqeval's. What is compared is of the model after the last step on the
+columns (tools/get_data.sh --entities) and judges by the F1 of entities, ours and seqeval's. --task pictures takes folders with one for every class
+(tests/vectors/pictures/make_digits.py) and by default a small ViT, digits_vit beside this file, all of whose weights are drawn. What is compared is of the model after the last step on the
 test file, which no side saw. The result is the difference of means with its 95% interval, over the pairs and as independent samples: within 1
 point of accuracy, or 0.02 of Pearson's correlation? Of entities: is 0 in both?
 """
@@ -37,6 +38,7 @@ from common import (  # noqa: E402
     paired,
     provenance,
     read_conll,
+    read_folder,
     read_tsv,
     title_lines,
     variance,
@@ -49,7 +51,7 @@ from common import (  # noqa: E402
 class Task:
     """What is compared: a metric under the name both sides give it, as it is printed."""
 
-    problem_type: str
+    problem_type: str  # hf_train.py's word for it
     options: list  # of ftengine
     metric: str
     title: str
@@ -68,6 +70,7 @@ TASKS = {
     "token_classification": Task(
         "token_classification", ["train.task=token_classification", "eval.metric=f1_micro"], "f1_micro", "F1 of entities", 100, ".2f", "%", "points", 0
     ),
+    "pictures": Task("image_classification", ["train.task=single_label", "data.max_length=auto"], "accuracy", "accuracy on pictures", 100, ".2f", "%", "points", 0),
 }
 
 
@@ -200,6 +203,8 @@ def main():
     parser.add_argument("--output", help="without extension; for TREC results/trec_seeds, else it must be given")
     options = parser.parse_args()
     options.task = TASKS[options.task]
+    if options.task.problem_type == "image_classification" and options.model == parser.get_default("model"):
+        options.model = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digits_vit")
     if options.output is None:
         if options.train != parser.get_default("train") or options.lora_r > 0:
             parser.error("--output: where do the results of this data go?")
@@ -220,6 +225,8 @@ def main():
     }
     if options.task.problem_type == "token_classification":
         labels = len(label_names(tag for _, tags in read_conll(options.train) for tag in tags))
+    elif options.task.problem_type == "image_classification":
+        labels = len(label_names(label for _, label in read_folder(options.train)))
     else:
         regression = options.task.metric == "pearson"
         labels = 1 if regression else len(label_names(label for _, label in read_tsv(options.train)))
