@@ -107,7 +107,7 @@ typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when mem
 typedef enum ft_graphs { FT_GRAPHS_AUTO = 0, FT_GRAPHS_ON, FT_GRAPHS_OFF } ft_graphs;
 typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } ft_active_vocabulary;
 typedef enum ft_offload_choice { // but for auto a set
-    FT_OFFLOAD_NONE = 0, FT_OFFLOAD_OPTIMIZER = 1, FT_OFFLOAD_ACTIVATIONS = 2, FT_OFFLOAD_ALL = 3, FT_OFFLOAD_AUTO = 4
+    FT_OFFLOAD_NONE = 0, FT_OFFLOAD_OPTIMIZER = 1, FT_OFFLOAD_ACTIVATIONS = 2, FT_OFFLOAD_ALL = 3, FT_OFFLOAD_TRUNK = 4, FT_OFFLOAD_AUTO = 8
 } ft_offload_choice;
 typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;

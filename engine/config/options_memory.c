@@ -12,7 +12,9 @@ static const ft_option_choice recompute_choices[] = {
     {"off", FT_RECOMPUTE_FALSE},   {"auto", FT_RECOMPUTE_AUTO},   {NULL, 0}};
 static const ft_option_choice offload_choices[] = {
     {"none", FT_OFFLOAD_NONE}, {"optimizer", FT_OFFLOAD_OPTIMIZER}, {"activations", FT_OFFLOAD_ACTIVATIONS},
-    {"all", FT_OFFLOAD_ALL},   {"auto", FT_OFFLOAD_AUTO},           {NULL, 0}};
+    {"all", FT_OFFLOAD_ALL},   {"trunk", FT_OFFLOAD_TRUNK},         {"trunk+optimizer", FT_OFFLOAD_TRUNK | FT_OFFLOAD_OPTIMIZER},
+    {"trunk+activations", FT_OFFLOAD_TRUNK | FT_OFFLOAD_ACTIVATIONS}, {"trunk+all", FT_OFFLOAD_TRUNK | FT_OFFLOAD_ALL},
+    {"auto", FT_OFFLOAD_AUTO}, {NULL, 0}};
 
 static const ft_option rows[] = {
     SIZE(memory.limit, FREE, "auto", 1 << 16, 1LL << 50, .automatic = true, .share = true,
@@ -62,12 +64,14 @@ static const ft_option rows[] = {
                 "same bits for any number."),
     CHOICE(memory.offload, FREE, "none", offload_choices,
            .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload offload_activations "
-                        "activation_offloading cpu_checkpointing",
+                        "activation_offloading cpu_checkpointing offload_params offload_param_device cpu_offload_params",
            .help = "What lies in pinned memory of the host, with the same bits. optimizer: AdamW's moments, and what makes weights of 16 bits exact "
                    "(in bf16 a tail of each, in fp16 master weights), which travel through the device in every update: 8 to 12 bytes a trained parameter less there. "
                    "activations: under train.gradient_checkpointing (auto is on then; off is refused) the inputs of layers, sent "
                    "while layers are computed and fetched before they are computed again: of all of them the device holds two at most beside what is being computed. "
-                   "all: both. A CPU has no other memory: named, it refuses this, and with device.name=auto the run goes on there "
+                   "all: both. trunk: the frozen weights of layers, of which two are on the device at a time, the next one on its way while one is computed, "
+                   "forward and backward; and a frozen word table that no head reads, of which the device reads rows. It goes with the others: trunk+optimizer, "
+                   "trunk+activations, trunk+all. Where no layer is frozen it is refused. A CPU has no other memory: named, it refuses this, and with device.name=auto the run goes on there "
                    "without. auto: where memory.limit asks for it, and nothing faster fits."),
 };
 const ft_section ft_memory_section = {.name = "memory", .help = "How much memory a run may take.", .rows = rows, .count = ROWS};

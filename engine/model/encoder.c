@@ -49,9 +49,10 @@ static ft_status take_features(ft_pass *pass, ft_tensor *x) {
 static bool convolves(const ft_pass *pass, int layer) { return layer == 0 && pass->model->convolution != NULL; }
 
 // Layers [first, end), from input[first]. With `keep` their activations and inputs stay, else only input[end] and, where there
-// is no checkpoint of it, input[first].
-static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end, bool keep) {
+// is no checkpoint of it, input[first]. next: the layer behind them, as ft_layer_enter has it.
+static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end, bool keep, int next) {
     for (int l = first; l < end; l++) {
+        FT_TRY(ft_layer_enter(pass, l, l + 1 < end ? l + 1 : next));
         FT_TRY(ft_layer_forward(pass, l, t->input[l], &t->wide, keep, &t->saved[l], &t->input[l + 1]));
         if (convolves(pass, l)) FT_TRY(ft_convolution_forward(pass, t->input[l], t->wide, keep, &t->convolution, &t->input[l + 1]));
         if (ft_layer_is_last(pass, l)) ft_pass_free(pass, &t->wide);
@@ -79,7 +80,7 @@ static ft_status run_segment(ft_pass *pass, training_state *t, int n, int first,
         FT_TRY(device->copy(pass->model->device, wide->data, t->wide.data, (size_t)(wide->rows * wide->cols) * sizeof(float)));
     }
     if (ft_input_travels(pass, n)) FT_TRY(ft_input_send(pass, n, *kept(pass, t, n)));
-    FT_TRY(run_layers(pass, t, first, end, false));
+    FT_TRY(run_layers(pass, t, first, end, false, end));
     return ft_input_travels(pass, n - 1) ? ft_input_sent(pass, n - 1, kept(pass, t, n - 1)) : FT_OK;
 }
 
@@ -92,7 +93,7 @@ static ft_status run_segment_again(ft_pass *pass, training_state *t, int n, int 
         t->checkpoint[first] = ft_absent();
         FT_TRY(ft_layer_input_of_stream(pass, first, t->wide, &t->input[first]));
     }
-    FT_TRY(run_layers(pass, t, first, end, true));
+    FT_TRY(run_layers(pass, t, first, end, true, end - 2 >= pass->model->first_trained_layer ? end - 2 : -1));
     ft_pass_free(pass, &t->wide);
     ft_pass_free(pass, &t->input[end]);
     return FT_OK;
@@ -100,7 +101,9 @@ static ft_status run_segment_again(ft_pass *pass, training_state *t, int n, int 
 
 static ft_status backward_layers(ft_pass *pass, training_state *t, int first, int end, ft_tensor *dy) {
     ft_model *m = pass->model;
+    const int below = first > m->first_trained_layer ? first - m->checkpoint_every : 0; // what is next: the segment below, or another micro-batch
     for (int l = end - 1; l >= first; l--) {
+        FT_TRY(ft_layer_enter(pass, l, l > first ? l - 1 : below));
         bool want_dx = l > m->first_trained_layer || m->embeddings_trained;
         ft_tensor dx;
         FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(m->layers - l, 0))); // and the convolution
@@ -120,10 +123,10 @@ static ft_status train_layers(ft_pass *pass, training_state *t, int segments) {
     if (m->reads_features) return take_features(pass, &t->input[m->layers]);
     FT_TRY(embed(pass, m->embeddings_trained, t));
     // Frozen layers keep nothing.
-    FT_TRY(run_layers(pass, t, 0, from, false));
+    FT_TRY(run_layers(pass, t, 0, from, false, from < m->layers ? from : 0));
     if (from > 0) ft_pass_free(pass, &t->input[0]);
     for (int n = 0; n < segments; n++) FT_TRY(run_segment(pass, t, n, from + n * every, from + (n + 1) * every));
-    return run_layers(pass, t, from + segments * every, m->layers, true);
+    return run_layers(pass, t, from + segments * every, m->layers, true, -1);
 }
 
 // The head and its loss, and back to the gradient of what it read.
@@ -216,7 +219,7 @@ static ft_status predict_layers(ft_pass *pass, training_state *t) {
     const ft_model *m = pass->model;
     if (m->reads_features) return take_features(pass, &t->input[m->layers]);
     FT_TRY(embed(pass, false, t));
-    FT_TRY(run_layers(pass, t, 0, m->layers, false));
+    FT_TRY(run_layers(pass, t, 0, m->layers, false, 0));
     ft_pass_free(pass, &t->input[0]);
     return FT_OK;
 }

@@ -208,6 +208,19 @@ static ft_status set_storage(ft_model *m, const ft_config *o) {
     return FT_INVALID;
 }
 
+// Frozen layers may lie on the host, where there are any.
+static ft_status set_homes(ft_model *m, const ft_config *o) {
+    ft_parameters *p = &m->parameters;
+    p->layers = m->layers;
+    p->frozen_place = ft_offloads_trunk(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
+    p->table_is_factor = m->vocabulary > 0 && m->head[0].weight == m->word;
+    if ((o->memory.offload & FT_OFFLOAD_TRUNK) == 0 || ft_parameters_frozen_in_layers(p) > 0) return FT_OK;
+    const unsigned others = o->memory.offload & FT_OFFLOAD_ALL;
+    ft_fail(FT_INVALID, "memory.offload", "%s keeps frozen layers on the host, and no layer of this run has frozen weights", ft_offload_name(o->memory.offload));
+    ft_hint("memory.offload=%s is for what is trained; adapter.type=lora trains beside a frozen model", ft_offload_name(others != 0 ? others : FT_OFFLOAD_OPTIMIZER));
+    return FT_INVALID;
+}
+
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
                                const ft_word_rows *word_rows, struct ft_trunk *trunk, ft_model *m) {
     const ft_word_rows *v = word_rows;
@@ -228,6 +241,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     FT_TRY(find_quiet(m, o));
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
+    FT_TRY(set_homes(m, o));
     FT_TRY(set_storage(m, o));
     if (m->word >= 0) ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     else m->parameters.table = -1;

@@ -40,7 +40,7 @@ static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source
     gathering g = {.word_rows = m->absent.word_rows, .cols = table->cols, .source = source, .context = context};
     FT_TRY(ft_staging_upload(staging, ft_parameter_stored(&m->parameters, m->word), table->trained * table->cols, gather_part, &g));
     g.first = table->trained * table->cols; // the others are rounded
-    ft_staged others = {.tensor = ft_parameter_weight(&m->parameters, m->word), .first = g.first};
+    ft_staged others = {.tensor = ft_parameter_home(&m->parameters, m->word), .first = g.first};
     return ft_staging_upload(staging, others, (table->held - table->trained) * table->cols, gather_part, &g);
 }
 

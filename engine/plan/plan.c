@@ -33,6 +33,8 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->rebuilds_norms = model->rebuilds_norms;
     plan->offloads = ft_parameters_state_on_host(&model->parameters);
     plan->storage = room->config->model.storage == FT_KEEP_AUTO ? FT_KEEP_AS_READ : room->config->model.storage;
+    plan->offloads_trunk = model->parameters.window.on;
+    plan->freezes_layers = ft_parameters_frozen_in_layers(&model->parameters) > 0;
     plan->offloads_inputs = model->inputs.count > 0; // none travels where fewer than two are kept
     plan->host_bytes = room->budget.pinned;
     plan->total_steps = room->plan.total_steps;

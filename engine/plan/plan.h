@@ -49,6 +49,8 @@ typedef struct ft_plan {
     bool keeps_activation, rebuilds_norms; // memory.recompute_activation is false, memory.recompute_layernorm true
     ft_keep storage; // of frozen weights
     bool offloads, offloads_inputs; // AdamW's state and inputs of recomputed layers lie on the host (memory.peak_pinned)
+    bool offloads_trunk;            // and frozen layers
+    bool freezes_layers;            // there are some
     double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/devices/cost.h)
     int64_t total_steps;      // 0: unknown without data
     int max_length;

@@ -14,7 +14,7 @@ static json_t *fitting_json(const ft_fitting *f) {
                      f->micro_batch_tokens == FT_AUTO ? json_null() : json_integer((json_int_t)f->micro_batch_tokens),
                      "gradient_checkpointing", (json_int_t)f->gradient_checkpointing, "recompute_activation",
                      (f->savings & FT_SAVE_ACTIVATION) != 0, "recompute_layernorm", (f->savings & FT_SAVE_NORMS) != 0, "offload",
-                     ft_offload_name((f->savings & FT_SAVE_OPTIMIZER) != 0, (f->savings & FT_SAVE_INPUTS) != 0), "storage", ft_keep_name(f->storage), "step_seconds", f->step_seconds,
+                     ft_offload_name(ft_fitting_offload(f)), "storage", ft_keep_name(f->storage), "step_seconds", f->step_seconds,
                      "peak_reserved_bytes", (json_int_t)f->reserved);
 }
 
@@ -30,7 +30,7 @@ json_t *ft_plan_json(const ft_plan *p) {
     json_t *resolved = json_pack("{s:i, s:i, s:I, s:b, s:b, s:s, s:s, s:i, s:I, s:i, s:o, s:o}", "micro_batch_tokens", p->train.tokens, "micro_batch",
                                  p->train.sequences, "gradient_checkpointing", (json_int_t)p->checkpoint_every, "recompute_activation",
                                  !p->keeps_activation, "recompute_layernorm", p->rebuilds_norms, "offload",
-                                 ft_offload_name(p->offloads, p->offloads_inputs), "storage", ft_keep_name(p->storage), "max_length", p->max_length,
+                                 ft_offload_name(ft_offload_set_of(p->offloads, p->offloads_inputs, p->offloads_trunk)), "storage", ft_keep_name(p->storage), "max_length", p->max_length,
                                  "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
                                  "eval", capacity_json(p->eval));
     json_t *root = json_pack("{s:i, s:s, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "verdict",

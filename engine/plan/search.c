@@ -52,7 +52,7 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
     if (s.config.train.gradient_checkpointing == FT_AUTO) // what memory.offload makes of it, on any device
         s.config.train.gradient_checkpointing = offloads_inputs(config) ? 1 : 0;
     if (s.config.train.gradient_checkpointing == 0 && offloads_inputs(config)) // then there are none to offload
-        s.config.memory.offload = config->memory.offload == FT_OFFLOAD_ALL ? FT_OFFLOAD_OPTIMIZER : FT_OFFLOAD_NONE;
+        s.config.memory.offload = (ft_offload_choice)(config->memory.offload & ~(unsigned)FT_OFFLOAD_ACTIVATIONS);
     if (s.config.memory.recompute_activation == FT_RECOMPUTE_AUTO) s.config.memory.recompute_activation = FT_RECOMPUTE_TRUE;
     if (s.config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO) // what a run that does not fit otherwise makes of it
         s.config.memory.recompute_layernorm = s.config.train.precision == FT_PRECISION_FP32 ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;

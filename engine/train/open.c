@@ -94,9 +94,7 @@ static ft_status forecast(ft_trainer *t, bool *reserved) {
     return FT_OK;
 }
 
-static bool offloads(const ft_room *room) {
-    return ft_offloads_optimizer(room->config, room->device) || ft_offloads_inputs(room->config, room->device);
-}
+static bool offloads(const ft_room *room) { return ft_offload_set(room->config, room->device) != FT_OFFLOAD_NONE; }
 
 // What was asked to be pinned; what autofit puts there fits.
 static ft_status check_pinned(ft_room *room) {
@@ -143,7 +141,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
             ft_bytes_text(room->autofit.chosen ? room->autofit.limit : ft_memory_limit(room->memory), limit));
     if (offloads(room))
         ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(room->planned.peak_pinned, allocated),
-                ft_offload_text(ft_offloads_optimizer(room->config, room->device), ft_offloads_inputs(room->config, room->device)));
+                ft_offload_text(ft_offload_set(room->config, room->device)));
     ft_info("           %s for %s", ft_bytes_text(room->host.peak, allocated), room->trunk != NULL ? "its part of the process" : "the whole process");
     if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
     ft_stage_begin(room);

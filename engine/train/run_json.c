@@ -118,7 +118,7 @@ static json_t *resolved_json(const ft_trainer *t) {
         (json_int_t)t->room.plan.texts.longest, "max_length", t->job.max_length, "gradient_checkpointing",
         (json_int_t)t->room.model.checkpoint_every, "recompute_activation", !t->room.model.keeps_activation,
         "recompute_layernorm", t->room.model.rebuilds_norms, "offload",
-        ft_offload_name(ft_parameters_state_on_host(&t->room.model.parameters), t->room.model.inputs.count > 0),
+        ft_offload_name(ft_offload_set_of(ft_parameters_state_on_host(&t->room.model.parameters), t->room.model.inputs.count > 0, t->room.model.parameters.window.on)),
         "storage", ft_keep_name(t->room.config->model.storage),
         "total_steps", (json_int_t)t->room.plan.total_steps, "warmup_steps", (json_int_t)t->room.plan.warmup_steps,
         "threads", (json_int_t)t->room.device->target.threads, "tokenizer", ft_input_digest(&t->job.input),

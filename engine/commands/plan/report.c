@@ -125,9 +125,9 @@ static void print_run(const report *r) {
     printf("              activations %s (memory.recompute_activation), norms %s (memory.recompute_layernorm)\n",
            p->keeps_activation ? "kept" : "computed again", p->rebuilds_norms ? "made again" : "kept");
     if (p->storage != FT_KEEP_AS_READ) printf("storage       frozen weights of linear layers in %s (model.storage)\n", ft_keep_name(p->storage));
-    if (p->offloads || p->offloads_inputs)
+    if (p->offloads || p->offloads_inputs || p->offloads_trunk)
         printf("offload       %s of pinned memory of the host for %s and copies (memory.offload)\n",
-               ft_bytes_text(p->memory.peak_pinned, saved), ft_offload_text(p->offloads, p->offloads_inputs));
+               ft_bytes_text(p->memory.peak_pinned, saved), ft_offload_text(ft_offload_set_of(p->offloads, p->offloads_inputs, p->offloads_trunk)));
     if (p->autofit.chosen) print_fitting(&p->autofit);
 }
 
@@ -282,9 +282,8 @@ static ft_status refuse(const report *r) {
                 a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=auto" : "",
                 r->task->card != NULL ? "gives the same result to rounding" : ft_advice_promise(&r->task->config));
     else
-        ft_hint(
-            "not even one sequence at a time with recomputation fits: shorter texts (data.max_length), a smaller model "
-            "or more memory");
+        ft_hint("not even one sequence at a time with recomputation fits: shorter texts (data.max_length), a smaller model%s or more memory",
+                r->plan.freezes_layers && !r->plan.offloads_trunk ? ", frozen layers on the host (memory.offload=trunk+all)" : "");
     return FT_NO_MEMORY;
 }
 
@@ -293,7 +292,7 @@ static ft_status refuse(const report *r) {
 static ft_status find_largest(report *r, const ft_plan_request *request) {
     r->largest = -1;
     if (r->plan.with_data || r->plan.not_supported) return FT_OK;
-    if (r->plan.host_short && !r->plan.offloads_inputs) return FT_OK; // no micro-batch has less of AdamW's state
+    if (r->plan.host_short && !r->plan.offloads_inputs) return FT_OK; // no micro-batch has less of AdamW's state or of frozen layers
     int64_t most = MOST_SEQUENCES / ft_plan_eval_multiplier(&r->task->config);
     if (most > INT32_MAX / r->plan.max_length) most = INT32_MAX / r->plan.max_length;
     ft_config config = r->task->config;

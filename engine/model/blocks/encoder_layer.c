@@ -99,6 +99,17 @@ void ft_layer_build(ft_builder *b, int layer) {
     w->end = m->parameters.count;
 }
 
+// The layer whose weights these are.
+static int home_of(const ft_model *m, int layer) {
+    return layer < 0 ? -1 : m->layers - ft_backward_block(m->parameters.list[m->layer[layer].qkv.weight].arrives);
+}
+
+ft_status ft_layer_enter(ft_pass *pass, int layer, int next) {
+    ft_model *m = pass->model;
+    if (!m->parameters.window.on) return FT_OK;
+    return ft_window_enter(&m->parameters.window, home_of(m, layer), home_of(m, next));
+}
+
 // What of block i, of a layer that goes back, is of no use to the block above it.
 static void leave_input(ft_pass *pass, int layer, int i, ft_layer_saved *saved) {
     const ft_model *m = pass->model;
@@ -109,6 +120,7 @@ static void leave_input(ft_pass *pass, int layer, int i, ft_layer_saved *saved) 
 
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y) {
     *saved = (ft_layer_saved){.block = {{.sum = ft_absent()}}};
+    FT_TRY(ft_layer_enter(pass, layer, -1));
     for (int i = 0; i < FT_LAYER_BLOCKS; i++) {
         const ft_block *block = ft_block_at(pass->model, i);
         const bool top = i == FT_LAYER_BLOCKS - 1;

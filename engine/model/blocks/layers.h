@@ -104,6 +104,9 @@ typedef struct ft_layer_saved {
 } ft_layer_saved;
 
 void ft_layer_build(ft_builder *b, int layer);
+// Where the weights of frozen layers are on the host: from here on those of this one may be read, until another is entered; `next`, which
+// will be, is sent meanwhile (-1: unknown). ft_layer_forward enters its layer itself.
+ft_status ft_layer_enter(ft_pass *pass, int layer, int next);
 // y: [T,H], last layer [B,H] unless the model ends whole; made here, the caller frees it. wide: that of x becomes that of y.
 // keep: fill `saved` (else everything is freed).
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);

@@ -18,10 +18,9 @@
 
 ft_status ft_recompute_check(const ft_config *o) {
     if ((o->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && o->train.gradient_checkpointing == 0) {
-        const bool both = o->memory.offload == FT_OFFLOAD_ALL;
         ft_fail(FT_INVALID, "memory.offload", "%s offloads the inputs of layers that are computed again, and train.gradient_checkpointing is off",
-                both ? "all" : "activations");
-        ft_hint("set train.gradient_checkpointing=auto or on, or memory.offload=%s", both ? "optimizer" : "none");
+                ft_offload_name(o->memory.offload));
+        ft_hint("set train.gradient_checkpointing=auto or on, or memory.offload=%s", ft_offload_name(o->memory.offload & ~(unsigned)FT_OFFLOAD_ACTIVATIONS));
         return FT_INVALID;
     }
     if (o->train.precision == FT_PRECISION_FP32) return FT_OK;

@@ -93,7 +93,10 @@ static ft_status project_layer(ft_pass *pass, int layer, ft_tensor table) {
 static ft_status project(ft_pass *pass) {
     relative_table r;
     FT_TRY(open_table(pass, &r));
-    for (int layer = 0; layer < pass->model->layers; layer++) FT_TRY(project_layer(pass, layer, r.table));
+    for (int layer = 0, end = pass->model->layers; layer < end; layer++) {
+        FT_TRY(ft_layer_enter(pass, layer, layer + 1 < end ? layer + 1 : 0));
+        FT_TRY(project_layer(pass, layer, r.table));
+    }
     close_table(pass, &r);
     return FT_OK;
 }
@@ -213,8 +216,10 @@ static ft_status back(ft_pass *pass) {
     FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
     FT_TRY(open_table(pass, &r));
     if (trains_table(pass)) FT_TRY(sums(pass, "relative gradient", &dtable));
-    for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)
+    for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--) {
+        FT_TRY(ft_layer_enter(pass, layer, layer > m->first_trained_layer ? layer - 1 : 0));
         FT_TRY(layer_backward(pass, layer, r.table, dtable, layer == m->layers - 1));
+    }
     if (dtable.data != NULL) FT_TRY(table_backward(pass, &r, dtable));
     ft_pass_free(pass, &dtable);
     close_table(pass, &r);

@@ -36,7 +36,7 @@ ft_status ft_kept_upload(ft_staging *staging, const ft_parameters *p, int index,
     const ft_parameter *q = &p->list[index];
     const ft_quantised_layout l = ft_quantised_layout_of(format, q->rows, q->cols);
     const size_t behind = l.bytes - l.scales, room = (size_t)l.scale_count * sizeof(float);
-    char *to = ft_parameter_weight(p, index).data;
+    char *to = ft_parameter_home(p, index).data;
     float *scales = ft_calloc(1, room + behind, "scales of a matrix");
     if (scales == NULL) return FT_NO_MEMORY;
     void *small = (char *)scales + room;
@@ -94,7 +94,7 @@ ft_status ft_kept_upload_packed(ft_staging *staging, const ft_parameters *p, int
     const ft_quantisation format = p->storage.format;
     const ft_parameter *q = &p->list[index];
     const ft_quantised_layout l = ft_quantised_layout_of(format, q->rows, q->cols);
-    char *to = ft_parameter_weight(p, index).data;
+    char *to = ft_parameter_home(p, index).data;
     if (!ft_packed_is_finite(packed)) return ft_fail(FT_INVALID, q->name, "a scale of the matrix is not finite");
     unsigned char *small = ft_calloc(1, l.bytes - l.scales, "scales of a matrix");
     if (small == NULL) return FT_NO_MEMORY;
@@ -117,7 +117,7 @@ ft_status ft_kept_download(ft_staging *staging, const ft_parameters *p, int inde
     const ft_quantisation format = p->storage.format;
     const ft_parameter *q = &p->list[index];
     const ft_quantised_layout l = ft_quantised_layout_of(format, q->rows, q->cols);
-    const char *from = ft_parameter_weight(p, index).data;
+    const char *from = ft_parameter_home(p, index).data;
     const int64_t begin = format == FT_INT8 ? first : first / 2;
     const size_t codes = format == FT_INT8 ? (size_t)count : (size_t)((first + count + 1) / 2 - begin);
     ft_device *device = ft_memory_device(staging->memory);

@@ -30,9 +30,15 @@ typedef struct ft_offload {
 // as on the CPU: there is no other.
 bool ft_offloads_optimizer(const ft_config *config, const ft_device *device);
 
-// The set as memory.offload has it: "none", "optimizer", "activations" or "all"; and for people.
-const char *ft_offload_name(bool optimizer, bool inputs);
-const char *ft_offload_text(bool optimizer, bool inputs);
+// The same of frozen layers (window.h).
+bool ft_offloads_trunk(const ft_config *config, const ft_device *device);
+
+// A set of ft_offload_choice: what such a run keeps on the host; what of it is so; as memory.offload has it ("none", "trunk+optimizer", ...); and
+// for people.
+unsigned ft_offload_set(const ft_config *config, const ft_device *device);
+unsigned ft_offload_set_of(bool optimizer, bool inputs, bool trunk);
+const char *ft_offload_name(unsigned set);
+const char *ft_offload_text(unsigned set);
 
 struct ft_store;
 // Behind the allocation of a store's state and ranges. `arena` lives as long as the store.

@@ -1,5 +1,6 @@
 #include "engine/model/state/parameters.h"
 
+#include "engine/model/state/gradients.h"
 #include "engine/model/state/trunk.h"
 
 #include <assert.h>
@@ -30,6 +31,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .taps = spec.taps,
                                        .side = spec.side,
                                        .leading = spec.leading,
+                                       .layer = -1,
                                        .trainable = spec.trainable,
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
@@ -73,13 +75,27 @@ static int64_t elements(const ft_parameter *q, int64_t rows) { return q->rows > 
 
 // The first two, where parameters stand as they are trained or frozen; behind them those that are kept in another form, if any are,
 // and then wide weights in 16 bits.
-enum { TRAINED, FROZEN, MOST_STORES = 4 };
+enum { TRAINED, FROZEN, MOST_STORES = 6 };
+
+// Is it frozen, and in another store than the first two?
+static bool stands_elsewhere(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    return q->kept || q->layer >= 0 || (index == p->table && p->table_store >= 0);
+}
+
+// At element `at` of a store of what is frozen, in the form that ops read; returns its end.
+static int64_t place_one(ft_parameter *q, int store, int64_t at) {
+    if (q->starts_group) at = align(at);
+    q->store = store;
+    q->offset = at + q->gap;
+    return q->offset + elements(q, q->held);
+}
 
 // Places the parameters of one kind from element `at` of the block on; returns the end, rounded up.
 static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     for (int i = 0; i < p->count; i++) {
         ft_parameter *q = &p->list[i];
-        if (q->trainable != trainable || q->kept) continue;
+        if (q->trainable != trainable || stands_elsewhere(p, i)) continue;
         if (q->starts_group) at = align(at);
         q->store = trainable ? TRAINED : FROZEN;
         q->offset = at + q->gap - p->stores[q->store].first;
@@ -88,17 +104,35 @@ static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     return align(at);
 }
 
+// At element `at` of a store in the other form; returns where the next one stands.
+static int64_t place_one_kept(const ft_parameters *p, ft_parameter *q, int store, int64_t at) {
+    const bool quantised = p->storage.kind == FT_STORAGE_QUANTISED;
+    q->store = store;
+    q->offset = at;
+    at += quantised ? (int64_t)ft_quantised_layout_of(p->storage.format, q->rows, q->cols).bytes : q->count;
+    return quantised ? (at + KEPT_ALIGN - 1) / KEPT_ALIGN * KEPT_ALIGN : align(at);
+}
+
 // Elements of the store in the other form.
 static int64_t place_kept(ft_parameters *p, int store) {
     int64_t at = 0;
-    for (int i = 0; i < p->count; i++) {
-        ft_parameter *q = &p->list[i];
-        if (!q->kept) continue;
-        const bool quantised = p->storage.kind == FT_STORAGE_QUANTISED;
-        q->store = store;
-        q->offset = at;
-        at += quantised ? (int64_t)ft_quantised_layout_of(p->storage.format, q->rows, q->cols).bytes : q->count;
-        at = quantised ? (at + KEPT_ALIGN - 1) / KEPT_ALIGN * KEPT_ALIGN : align(at);
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].kept && p->list[i].layer < 0) at = place_one_kept(p, &p->list[i], store, at);
+    return at;
+}
+
+// Elements of the store of frozen layers, which has them all in one form. layer: where each of them begins, in bytes.
+static int64_t place_layers(ft_parameters *p, ft_window_layer *layer) {
+    const size_t size = ft_dtype_size(p->stores[p->layer_store].format.dtype);
+    int64_t at = 0;
+    for (int l = p->layers - 1; l >= 0; l--) { // the order of the registry
+        layer[l].first = (size_t)at * size;
+        for (int i = 0; i < p->count; i++) {
+            ft_parameter *q = &p->list[i];
+            if (q->layer == l) at = q->kept ? place_one_kept(p, q, p->layer_store, at) : place_one(q, p->layer_store, at);
+        }
+        at = align(at);
+        layer[l].bytes = (size_t)at * size - layer[l].first;
     }
     return at;
 }
@@ -120,6 +154,28 @@ static ft_exactness exactness_of(ft_dtype dtype) {
 int ft_parameters_frozen_factors(const ft_parameters *p) {
     int count = 0;
     for (int i = 0; i < p->count; i++) count += p->list[i].factor && !p->list[i].trainable;
+    return count;
+}
+
+static bool is_in_layer(const ft_parameters *p, const ft_parameter *q) {
+    const int block = ft_backward_block(q->arrives);
+    return q->factor && !q->trainable && block > 0 && block <= p->layers;
+}
+
+int ft_parameters_frozen_in_layers(const ft_parameters *p) {
+    int count = 0;
+    for (int i = 0; i < p->count; i++) count += is_in_layer(p, &p->list[i]);
+    return count;
+}
+
+// Which may travel, layer by layer. Returns how many.
+static int choose_layers(ft_parameters *p) {
+    int count = 0;
+    for (int i = 0; i < p->count; i++) {
+        ft_parameter *q = &p->list[i];
+        q->layer = is_in_layer(p, q) ? p->layers - ft_backward_block(q->arrives) : -1;
+        count += q->layer >= 0;
+    }
     return count;
 }
 
@@ -153,14 +209,21 @@ static ft_status make_stores(ft_parameters *p) {
                             .category = stands_beside(p) ? FT_MEM_ADAPTERS : FT_MEM_WEIGHTS};
     s[FROZEN] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory};
     p->store_count = FROZEN + 1;
-    p->kept_store = choose_kept(p) > 0 ? p->store_count++ : -1;
+    const bool kept = choose_kept(p) > 0, table = p->layers > 0 && p->table >= 0 && !p->list[p->table].trainable;
+    p->layer_store = choose_layers(p) > 0 ? p->store_count++ : -1;
+    if (p->layer_store >= 0)
+        s[p->layer_store] = (ft_store){.format = {kept ? form : p->dtype, FT_EXACT_AS_READ}, .owner = p->memory, .home = p->frozen_place};
+    p->table_store = table ? p->store_count++ : -1;
+    if (p->table_store >= 0)
+        s[p->table_store] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory, .home = p->table_is_factor ? FT_PLACE_DEVICE : p->frozen_place};
+    p->kept_store = kept ? p->store_count++ : -1;
     if (p->kept_store >= 0) s[p->kept_store] = (ft_store){.format = {form, FT_EXACT_AS_READ}, .owner = p->memory};
     p->wide_store = p->dtype != FT_F32 ? p->store_count++ : -1;
     if (p->wide_store >= 0) s[p->wide_store] = (ft_store){.format = {FT_F32, FT_EXACT_AS_READ}, .owner = p->memory};
     return FT_OK;
 }
 
-static void fill_stores(ft_parameters *p) {
+static ft_status fill_stores(ft_parameters *p, ft_window_layer **layer) {
     ft_store *s = p->stores;
     int64_t end = place(p, true, 0);
     p->trainable = end;
@@ -172,8 +235,13 @@ static void fill_stores(ft_parameters *p) {
     s[TRAINED].count = s[FROZEN].first = p->trainable;
     end = place(p, false, end);
     s[FROZEN].count = end - p->trainable;
+    *layer = ft_arena_alloc(&p->arena, (size_t)(p->layers + 1) * sizeof **layer);
+    if (*layer == NULL) return FT_NO_MEMORY;
+    if (p->layer_store >= 0) s[p->layer_store].first = end, s[p->layer_store].count = place_layers(p, *layer);
+    if (p->table_store >= 0) s[p->table_store].first = end, s[p->table_store].count = align(place_one(&p->list[p->table], p->table_store, 0));
     if (p->kept_store >= 0) s[p->kept_store].first = end, s[p->kept_store].count = place_kept(p, p->kept_store);
     if (p->wide_store >= 0) s[p->wide_store].first = end, s[p->wide_store].count = place_wide(p);
+    return FT_OK;
 }
 
 size_t ft_parameters_weight_bytes(const ft_parameters *p) {
@@ -188,15 +256,35 @@ bool ft_parameters_state_on_host(const ft_parameters *p) {
     return false;
 }
 
-// The weights of stores [first, end), zeroed.
+static size_t bytes_on_device(const ft_store *s) { return s->home == FT_PLACE_DEVICE ? ft_store_weight_bytes(s) : 0; }
+
+// The weights of stores [first, end) on the device, zeroed.
 static ft_status allocate_block(ft_parameters *p, int first, int end, const char *site, void **block) {
     ft_device *device = ft_memory_device(p->memory);
     size_t bytes = 0;
-    for (int i = first; i < end; i++) bytes += ft_store_weight_bytes(&p->stores[i]);
+    for (int i = first; i < end; i++) bytes += bytes_on_device(&p->stores[i]);
     FT_TRY(ft_memory_alloc(p->memory, bytes, p->stores[first].category, site, block));
     char *at = *block;
-    for (int i = first; i < end; at += ft_store_weight_bytes(&p->stores[i++])) p->stores[i].weights = at;
+    for (int i = first; i < end; at += bytes_on_device(&p->stores[i++]))
+        if (p->stores[i].home == FT_PLACE_DEVICE) p->stores[i].weights = at;
     return device->functions->fill(device, *block, 0, bytes);
+}
+
+// What has the host for its home, and the window through which layers are seen.
+static ft_status allocate_on_host(ft_parameters *p, const ft_window_layer *layer) {
+    const int stores[] = {p->layer_store, p->table_store};
+    static const char *const sites[] = {"frozen layers", "frozen word embeddings"};
+    for (int i = 0; i < 2; i++) {
+        ft_store *s = stores[i] >= 0 ? &p->stores[stores[i]] : NULL;
+        if (s != NULL && s->home == FT_PLACE_HOST) FT_TRY(ft_memory_alloc_pinned(p->memory, ft_store_weight_bytes(s), sites[i], &s->weights));
+    }
+    if (p->layer_store < 0 || p->stores[p->layer_store].home != FT_PLACE_HOST) return FT_OK;
+    return ft_window_open(p->memory, p->stores[p->layer_store].weights, p->layers, layer, &p->window);
+}
+
+static void free_on_host(ft_parameters *p) {
+    for (int i = 0; i < p->store_count; i++)
+        if (p->stores[i].home == FT_PLACE_HOST) ft_memory_free_pinned(p->memory, p->stores[i].weights);
 }
 
 static bool is_wide(const ft_parameters *p, const ft_parameter *q) { return q->wide && p->wide_store >= 0; }
@@ -220,8 +308,9 @@ static ft_status borrow(ft_parameters *p) {
 
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     p->memory = memory;
+    ft_window_layer *layer;
     FT_TRY(make_stores(p));
-    fill_stores(p);
+    FT_TRY(fill_stores(p, &layer));
     p->real_total = p->real_trainable = 0;
     for (int i = 0; i < p->count; i++) {
         p->real_total += p->list[i].count;
@@ -229,6 +318,7 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     }
     const bool beside = p->stores[TRAINED].category == FT_MEM_ADAPTERS;
     if (beside) FT_TRY(allocate_block(p, TRAINED, TRAINED + 1, "adapters and head", &p->beside));
+    FT_TRY(allocate_on_host(p, layer));
     if (p->trunk != NULL) return beside ? borrow(p) : ft_fail(FT_FAILED, "trunk", "what is trained does not stand beside what is frozen");
     return allocate_block(p, beside ? TRAINED + 1 : TRAINED, p->store_count, "weights", &p->block);
 }
@@ -297,8 +387,10 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
 
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
+        ft_window_close(&p->window);
         ft_memory_free(p->memory, p->block);
         ft_memory_free(p->memory, p->beside);
+        free_on_host(p);
         if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients); // gradients.h: else the arena's
         for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
         ft_memory_free(p->memory, p->table_blocks);
@@ -351,7 +443,7 @@ int64_t ft_parameter_source(const ft_parameter *p, int64_t element, int64_t *cou
 
 static int64_t rows_of(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows : 1; }
 
-ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
+ft_tensor ft_parameter_home(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
     if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->count);
     if (q->kept && p->storage.kind == FT_STORAGE_QUANTISED)
@@ -359,10 +451,20 @@ ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
     return ft_store_weights(&p->stores[q->store], q->offset, rows_of(q, q->held), q->cols);
 }
 
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
+    const int layer = p->list[index].layer;
+    ft_tensor t = ft_parameter_home(p, index);
+    if (layer < 0 || !p->window.on) return t;
+    const char *home = p->window.host + p->window.layer[layer].first;
+    char *here = ft_window_address(&p->window, layer);
+    t.data = here != NULL ? here + ((const char *)t.data - home) : NULL;
+    return t;
+}
+
 ft_staged ft_parameter_stored(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
     const ft_store *s = &p->stores[q->store];
-    if (is_wide(p, q) || s->state[FT_STATE_EXACT] == NULL) return (ft_staged){.tensor = ft_parameter_weight(p, index)};
+    if (is_wide(p, q) || s->state[FT_STATE_EXACT] == NULL) return (ft_staged){.tensor = ft_parameter_home(p, index)};
     return ft_store_exact(s, q->offset, rows_of(q, q->trained), q->cols);
 }
 

@@ -9,6 +9,9 @@
 // the rounding of all products does.
 // Frozen weights of linear layers may be kept in another form than products read (`storage`): in a store of that form, where every one
 // stands alone, its groups too. Who multiplies makes the product's form of them for as long as that takes (blocks/linear.c).
+// Frozen weights of the linear layers of a layer stand in a store of all of these, layer by layer, and so does a frozen word table in one of its own:
+// both may have the host for their home (memory.offload = trunk). Layers then come to the device two at a time (window.h). Of the table
+// only rows are gathered, by a kernel that reads them where they are: an accelerator has the addresses of pinned memory.
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
@@ -21,6 +24,7 @@
 #include "base/arena.h"
 #include "engine/memory/memory.h"
 #include "engine/model/state/stores.h"
+#include "engine/model/state/window.h"
 
 // First values of what no file has.
 typedef enum ft_drawn_kind { FT_DRAWN_USUAL, FT_DRAWN_ZERO, FT_DRAWN_NORMAL, FT_DRAWN_UNIFORM, FT_DRAWN_CONSTANT, FT_DRAWN_NORMS } ft_drawn_kind;
@@ -52,6 +56,7 @@ typedef struct ft_parameter {
     ft_drawn drawn;
     int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
     bool factor;          // nothing but products reads it: the weight of a linear layer
+    int layer;            // whose frozen factor it is, counted from 0: it may travel; -1: nobody's. Of shared ones: of the last layer that has it
     bool kept;            // in the form of `storage`, in the store of these: offset counts its elements there, which are bytes of a quantised one
     int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
     int lowest;           // the last block of these that is one of the model's: below it nothing needs the parameter's gradient
@@ -64,6 +69,11 @@ typedef struct ft_parameters {
     int store_count;
     int kept_store;           // -1: nothing is kept in another form than ops read
     int wide_store;           // -1: there is none, wide or not makes no difference
+    int layer_store, table_store; // of frozen layers, and of a frozen word table; -1: there are none
+    int layers;               // of the model, for these; before they are allocated
+    ft_place frozen_place;    // the home of both; the same
+    bool table_is_factor;     // products read the word table: it stays on the device; the same
+    ft_window window;         // on: layers have the host for their home
     void *block;              // device: the weights of all stores, back to back
     struct ft_trunk *trunk;   // whose the frozen numbers are (trunk.h), before they are allocated; NULL: the model's own
     void *beside;             // where there are adapters, those of what is trained, which is a block of its own then
@@ -107,6 +117,8 @@ void ft_parameters_share_block(ft_parameters *p, int index, int point);
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);
 // Those that `storage` is about.
 int ft_parameters_frozen_factors(const ft_parameters *p);
+// Of these, those of layers (memory.offload = trunk).
+int ft_parameters_frozen_in_layers(const ft_parameters *p);
 // Weights only (inference). After it views may be taken. With a trunk, which is lent to models with adapters alone: FT_FAILED else.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.
@@ -133,8 +145,10 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
 int64_t ft_parameter_source(const ft_parameter *p, int64_t element, int64_t *count);
 
 // What ops read. Of the table: the rows that are there. Of one that is kept in another form: that form, [rows, cols], or the bytes of
-// a quantised matrix, [ft_quantised_layout.bytes] of FT_U8.
+// a quantised matrix, [ft_quantised_layout.bytes] of FT_U8. Of a layer that travels: while it is entered (window.h); its data are NULL else.
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
+// The same where it always is: for files.
+ft_tensor ft_parameter_home(const ft_parameters *p, int index);
 // The parameter as exact as it is there, which files are read to and written from: with its tail or its master copy, if it has
 // one (of the table: the trained rows), else as above. What is written to it is there for ops too. Not of a quantised one: stored.h.
 ft_staged ft_parameter_stored(const ft_parameters *p, int index);

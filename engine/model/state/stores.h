@@ -38,12 +38,13 @@ typedef enum ft_store_state { FT_STATE_M, FT_STATE_V, FT_STATE_EXACT, FT_STATES 
 typedef struct ft_store {
     ft_store_format format;
     ft_place place;     // of its state
+    ft_place home;      // of its weights: on the host those of frozen layers and of a frozen table, which nobody writes to
     bool trainable;     // it has gradients, and state
     ft_memory *owner;   // whose memory it is
     ft_memory_category category; // of the weights, exact or not
     int64_t first;      // elements of the stores in front of it; of a trained one: where its gradients begin (gradients.h)
     int64_t count;      // elements, padding included
-    void *weights;      // [count] device: what ops read
+    void *weights;      // [count] at home; of frozen layers ops read a copy of them (window.h)
     void *state[FT_STATES];
     ft_adamw_range *ranges; // weight decay over [0, count)
     int range_count;

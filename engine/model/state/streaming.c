@@ -7,16 +7,32 @@
 // A link works best with pieces of megabytes; of a small model there are still enough of them to overlap.
 enum { MOST = 1 << 20, LEAST = 1 << 10, PIECES = 8 };
 
+enum { EVERYTHING = FT_OFFLOAD_ALL | FT_OFFLOAD_TRUNK };
+
+unsigned ft_offload_set(const ft_config *config, const ft_device *device) {
+    return ft_device_queues(device) ? (unsigned)config->memory.offload & EVERYTHING : FT_OFFLOAD_NONE;
+}
+
 bool ft_offloads_optimizer(const ft_config *config, const ft_device *device) {
-    return (config->memory.offload & FT_OFFLOAD_OPTIMIZER) != 0 && ft_device_queues(device);
+    return (ft_offload_set(config, device) & FT_OFFLOAD_OPTIMIZER) != 0;
 }
 
-const char *ft_offload_name(bool optimizer, bool inputs) {
-    return optimizer ? inputs ? "all" : "optimizer" : inputs ? "activations" : "none";
+bool ft_offloads_trunk(const ft_config *config, const ft_device *device) { return (ft_offload_set(config, device) & FT_OFFLOAD_TRUNK) != 0; }
+
+unsigned ft_offload_set_of(bool optimizer, bool inputs, bool trunk) {
+    return (optimizer ? FT_OFFLOAD_OPTIMIZER : 0u) | (inputs ? FT_OFFLOAD_ACTIVATIONS : 0u) | (trunk ? FT_OFFLOAD_TRUNK : 0u);
 }
 
-const char *ft_offload_text(bool optimizer, bool inputs) {
-    return optimizer ? inputs ? "AdamW's state and inputs of layers" : "AdamW's state" : inputs ? "inputs of layers" : "nothing";
+const char *ft_offload_name(unsigned set) {
+    static const char *const names[EVERYTHING + 1] = {"none", "optimizer", "activations", "all", "trunk", "trunk+optimizer", "trunk+activations", "trunk+all"};
+    return names[set & EVERYTHING];
+}
+
+const char *ft_offload_text(unsigned set) {
+    static const char *const texts[EVERYTHING + 1] = {
+        "nothing", "AdamW's state", "inputs of layers", "AdamW's state and inputs of layers", "frozen layers", "frozen layers and AdamW's state",
+        "frozen layers and inputs of layers", "frozen layers, AdamW's state and inputs of layers"};
+    return texts[set & EVERYTHING];
 }
 
 // Elements of all chunks but the last: a multiple of LEAST, so that pieces begin where vectors do.

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { ON_HOST = FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS };
+enum { ON_HOST = FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS | FT_SAVE_TRUNK };
 
 typedef struct search {
     const ft_room *room;
@@ -29,7 +29,7 @@ static unsigned savings_of(const ft_room *room, const ft_config *c) {
     return (activation ? FT_SAVE_ACTIVATION : 0u) |
            (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
            (ft_offloads_optimizer(c, room->device) ? FT_SAVE_OPTIMIZER : 0u) |
-           (ft_offloads_inputs(c, room->device) ? FT_SAVE_INPUTS : 0u);
+           (ft_offloads_inputs(c, room->device) ? FT_SAVE_INPUTS : 0u) | (ft_offloads_trunk(c, room->device) ? FT_SAVE_TRUNK : 0u);
 }
 
 static unsigned free_savings(const ft_room *room, const ft_config *asked, unsigned savings) {
@@ -37,8 +37,12 @@ static unsigned free_savings(const ft_room *room, const ft_config *asked, unsign
     unsigned free = 0;
     if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
     if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
-    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(room->device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
+    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(room->device)) free |= ON_HOST;
     return free & ~savings;
+}
+
+unsigned ft_fitting_offload(const ft_fitting *f) {
+    return ft_offload_set_of((f->savings & FT_SAVE_OPTIMIZER) != 0, (f->savings & FT_SAVE_INPUTS) != 0, (f->savings & FT_SAVE_TRUNK) != 0);
 }
 
 static ft_config with(const ft_config *config, const ft_fitting *f) {
@@ -48,8 +52,7 @@ static ft_config with(const ft_config *config, const ft_fitting *f) {
     c.train.gradient_checkpointing = f->gradient_checkpointing;
     c.memory.recompute_activation = f->savings & FT_SAVE_ACTIVATION ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
     c.memory.recompute_layernorm = f->savings & FT_SAVE_NORMS ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
-    c.memory.offload = (ft_offload_choice)((f->savings & FT_SAVE_OPTIMIZER ? FT_OFFLOAD_OPTIMIZER : 0) |
-                                           (f->savings & FT_SAVE_INPUTS ? FT_OFFLOAD_ACTIVATIONS : 0));
+    c.memory.offload = (ft_offload_choice)ft_fitting_offload(f);
     return c;
 }
 
@@ -194,14 +197,20 @@ static ft_status search_settings(search *s) {
 static const ft_keep forms[] = {FT_KEEP_AS_READ, FT_KEEP_BF16, FT_KEEP_INT8, FT_KEEP_NF4, FT_KEEP_NF4_DOUBLE};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
-// Is anything frozen that another form could be for?
+// Is anything frozen that another form, or another place, could be for?
 static ft_status find_frozen(search *s) {
     ft_rehearsal other;
     ft_status status = ft_rehearse_again(s->room, s->room->config, SIZE_MAX / 4, &other);
-    if (status == FT_OK) s->stores = ft_parameters_frozen_factors(&other.room.model.parameters) > 0;
+    if (status == FT_OK) {
+        const ft_parameters *p = &other.room.model.parameters;
+        s->stores = s->stores && ft_parameters_frozen_factors(p) > 0;
+        if (ft_parameters_frozen_in_layers(p) == 0) s->free &= ~(unsigned)FT_SAVE_TRUNK;
+    }
     ft_status closed = ft_rehearsal_close(&other);
     return status != FT_OK ? status : closed;
 }
+
+static ft_status find_places(search *s) { return s->free & FT_SAVE_TRUNK ? find_frozen(s) : FT_OK; }
 
 // As it is; where the form of frozen weights is ours to choose, the most exact with which anything fits.
 static ft_status search_forms(search *s) {
@@ -261,6 +270,7 @@ ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config
     search s;
     *config = *room->config;
     if (!open_search(room, limit, fit, &s)) return FT_OK;
+    FT_TRY(find_places(&s));
     FT_TRY(search_forms(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
@@ -273,6 +283,7 @@ ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can) {
     ft_fitting found;
     *can = false;
     if (!open_search(room, limit, &fit, &s)) return FT_OK;
+    FT_TRY(find_places(&s));
     const int64_t every = s.recomputes ? 1 : s.every;
     const unsigned all = every > 0 ? s.free : s.free & ~(unsigned)FT_SAVE_INPUTS;
     const ft_fitting least = {.micro_batch_tokens = s.cuts ? s.least : s.whole, .gradient_checkpointing = every, .savings = s.savings | all};
@@ -332,7 +343,7 @@ ft_status ft_autofit_least(const ft_room *room, size_t limit, ft_config *config,
     if (!open_search(room, limit, fit, &s)) return FT_OK;
     const ft_fitting asked = {.micro_batch_tokens = s.whole, .gradient_checkpointing = s.every, .savings = s.savings};
     FT_TRY(try_setting(&s, asked, SIZE_MAX / 4, &fits, &fit->ideal));
-    if (s.stores) FT_TRY(find_frozen(&s));
+    if (s.stores || (s.free & FT_SAVE_TRUNK)) FT_TRY(find_frozen(&s));
     if (s.stores) s.storage = forms[FORMS - 1];
     FT_TRY(smallest_of(&s, s.whole));
     if (s.cuts) FT_TRY(smallest_of(&s, s.least));
@@ -352,12 +363,12 @@ const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {
     char tokens[48], layers[48];
     snprintf(tokens, sizeof tokens, "micro-batches of %lld tokens", (long long)f->micro_batch_tokens);
     snprintf(layers, sizeof layers, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
-    const bool optimizer = (f->savings & FT_SAVE_OPTIMIZER) != 0, inputs = (f->savings & FT_SAVE_INPUTS) != 0;
+    const unsigned set = ft_fitting_offload(f);
     const char *storage = f->storage != FT_KEEP_AS_READ && f->storage != FT_KEEP_AUTO ? ft_keep_name(f->storage) : NULL;
     snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
              f->gradient_checkpointing == 0 ? ", no recomputation" : f->gradient_checkpointing == 1 ? ", recomputing every layer" : layers,
-             f->savings & FT_SAVE_NORMS ? ", norms made again" : "", optimizer || inputs ? ", " : "",
-             optimizer || inputs ? ft_offload_text(optimizer, inputs) : "", optimizer || inputs ? " on the host" : "",
+             f->savings & FT_SAVE_NORMS ? ", norms made again" : "", set != 0 ? ", " : "",
+             set != 0 ? ft_offload_text(set) : "", set != 0 ? " on the host" : "",
              storage != NULL ? ", frozen weights in " : "", storage != NULL ? storage : "");
     return out;
 }

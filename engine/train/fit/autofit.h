@@ -28,8 +28,9 @@ ft_status ft_autofit_least(const ft_room *room, size_t limit, ft_config *config,
 // Would ft_autofit_choose find anything? In a fraction of its time.
 ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can);
 void ft_autofit_take(ft_room *room, const ft_config *config, const ft_autofit *fit);
+unsigned ft_fitting_offload(const ft_fitting *fitting); // as memory.offload has it: a set of ft_offload_choice
 // "micro-batches of 4096 tokens, recomputing every layer": for people.
-enum { FT_FITTING_TEXT = 200 };
+enum { FT_FITTING_TEXT = 240 };
 const char *ft_fitting_text(const ft_fitting *fitting, char out[FT_FITTING_TEXT]);
 
 #endif

@@ -12,7 +12,8 @@ typedef enum ft_saving {
     FT_SAVE_NORMS = 2,      // memory.recompute_layernorm
     FT_SAVE_OPTIMIZER = 4,  // memory.offload
     FT_SAVE_INPUTS = 8,     // the same of activations; only where layers are recomputed
-    FT_SAVINGS = 16         // one beyond all of them together
+    FT_SAVE_TRUNK = 16,     // the same of frozen layers
+    FT_SAVINGS = 32         // one beyond all of them together
 } ft_saving;
 
 typedef struct ft_fitting {

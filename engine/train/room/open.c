@@ -14,9 +14,8 @@
 
 // Memory beside that of a device which was asked for by name and has none of its own.
 static ft_status check_offload(const ft_config *c, const ft_device *device) {
-    const bool optimizer = (c->memory.offload & FT_OFFLOAD_OPTIMIZER) != 0, inputs = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0;
-    const char *name = ft_offload_name(optimizer, inputs);
-    if ((!optimizer && !inputs) || ft_device_queues(device)) return FT_OK;
+    if (c->memory.offload == FT_OFFLOAD_NONE || c->memory.offload == FT_OFFLOAD_AUTO || ft_device_queues(device)) return FT_OK;
+    const char *name = ft_offload_name(c->memory.offload);
     if (strcmp(c->device.name, "auto") == 0)
         return ft_info("memory.offload=%s: the memory of the %s is the host's anyway", name, device->name), FT_OK;
     ft_fail(FT_INVALID, "memory.offload",

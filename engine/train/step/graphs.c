@@ -104,7 +104,8 @@ ft_status ft_step_graphs_queue(ft_step *step, ft_step_shape shape) {
                          (shape.part == FT_STEP_END || (shape.part == FT_STEP_BEGIN && !clears));
     const bool streams = (shape.part == FT_STEP_UPDATE &&
                           ft_parameters_state_on_host(&room->model.parameters)) || // beside, which no graph records
-                         (shape.part == FT_STEP_BATCH && room->model.inputs.count > 0);
+                         (shape.part == FT_STEP_BATCH && room->model.inputs.count > 0) ||
+                         (shape.part != FT_STEP_UPDATE && room->model.parameters.window.on);
     if (!g->on || nothing || streams) return queue(step, &shape);
     ft_step_graph *entry = find(g->held, g->held_count, &shape);
     if (entry == NULL) {
