@@ -98,6 +98,14 @@ expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 memory.limit=50% --json memory.offl
 holds out 'd["resolved"]["offload"] == "optimizer" and d["memory"]["host_pinned_bytes"] > 8 * d["model"]["trained_parameters"] * 0.9'
 holds out 'd["memory"]["peak_reserved_bytes"] < '"$without"
 holds out 'd["graphs_bytes"] == 64 << 20 and d["budget_bytes"] == '"$budget" # there is room beside the limit
+# Frozen layers on the host; where none is frozen it is refused.
+expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json adapter.type=lora
+holds out 'd["resolved"]["offload"] == "none"'
+lora=$(json out 'd["memory"]["peak_reserved_bytes"]') model=$(json out '4 * (d["model"]["parameters"] - d["model"]["trained_parameters"])')
+expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json adapter.type=lora memory.offload=trunk
+holds out 'd["resolved"]["offload"] == "trunk" and 0.9 * '"$model"' < d["memory"]["host_pinned_bytes"] < 1.01 * '"$model"
+holds out 'd["memory"]["peak_reserved_bytes"] < '"$lora - 0.7 * $model"
+expect 2 "$FTENGINE" "${base[@]}" --gpu 4090 memory.offload=trunk && one_error "no layer of this run has frozen weights"
 expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json device.graphs=on
 holds out 'd["budget_bytes"] == d["gpu"]["total_bytes"] - d["gpu"]["outside_assumed_bytes"] - d["graphs_bytes"]'
 expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json device.name=cpu

@@ -296,7 +296,7 @@ static void test_autofit(void **state) {
 }
 
 // Requests for memory are refused, of the host and of the device, once and from then on.
-enum { EVERY = FT_SANITIZED ? 13 : 4 };
+enum { EVERY = FT_SANITIZED ? 17 : 6 };
 static void test_refused_memory(void **state) {
     int completed = 0, failed = 0;
     for (int kind = 0; kind < 4; kind++) {
