@@ -30,18 +30,22 @@ static const ft_command commands[] = {
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
-    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [--base MODEL] [section.key=value ...]", "metrics on labelled data",
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [--base MODEL] [--completions] [--command CMD] [section.key=value ...]", "metrics on labelled data",
      "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input;\n"
      "                  of pictures anything that data.train takes (a folder, train-{000..012}.tar, flowers-102#test)\n"
      "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
      "  --ci            95% intervals of every metric by bootstrap (1000 rounds, train.seed)\n"
      "  --json          one JSON document\n"
      "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
-     "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
+     "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n"
+     "  --completions   of a language model what it writes behind each prompt too: exact_match is the share that is what the file\n"
+     "                  answers, white space at both ends aside; with --max-new-tokens, --temperature, --top-p, --seed as of predict\n"
+     "  --command CMD   with --completions: a figure of your own. sh -c CMD reads a line of JSON a prompt (id, completion,\n"
+     "                  finish_reason, reference) from its standard input and prints one number\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL]",
-     "labels and probabilities for new texts",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL] [--text PROMPT] [--max-new-tokens N] [--temperature T] [--top-p P] [--seed S]",
+     "labels and probabilities for new texts; completions of prompts",
      "  --data FILE     the texts; - reads standard input; of pictures a folder, or anything else that data.train takes\n"
      "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
      "                  and text where the first line is neither JSON nor a header with a column for the text; conll (a word a\n"
@@ -53,6 +57,14 @@ static const ft_command commands[] = {
      "  --id COLUMN     copy this column\n"
      "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
      "  --base MODEL    the model beside adapters; by default the one that an adapter's files name\n\n"
+     "Of a language model (train.task = causal_lm) a line of JSON a prompt: completion, finish_reason (stop, length),\n"
+     "prompt_tokens, completion_tokens. Prompts are messages (up to an assistant's turn), prompt or text. A single one is\n"
+     "written as it comes, where standard output is a terminal.\n"
+     "  --text PROMPT   one prompt, in place of --data\n"
+     "  --max-new-tokens N   tokens that a completion has at most; 256\n"
+     "  --temperature T  logits are divided by it, and tokens drawn; 0, the default: the most probable one is taken\n"
+     "  --top-p P       only the most probable tokens are drawn, whose probabilities reach P together; 1: all\n"
+     "  --seed S        of what is drawn: with the number of the prompt it makes a completion, whatever is written beside it; 42\n\n"
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},
     {"embed", ft_command_embed,

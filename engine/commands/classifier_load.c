@@ -66,6 +66,7 @@ ft_status ft_classifier_load(ft_classifier *c, const ft_classifier_work *work) {
                                 .max_length = c->max_length,
                                 .by_row = ft_task_has_tokens(c->task) || ft_task_has_spans(c->task) || c->config.all_rows,
                                 .rows = c->rows,
+                                .generator = work->generator,
                                 .computes = work->computes && (work->data == NULL || work->data->examples > 0),
                                 .limits = c->limits,
                                 .held = c->held,
@@ -76,6 +77,7 @@ ft_status ft_classifier_load(ft_classifier *c, const ft_classifier_work *work) {
     if (status == FT_NO_MEMORY) ft_hint("this was found by planning it: nothing was computed");
     FT_TRY(status);
     c->limits = those.limits;
+    c->generator = those.generator;
     if (work->only_judge) return FT_OK;
     ft_classifier_watch_end();
     char text[24];

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/config/config.h"
 #include "engine/data/input.h"
+#include "engine/generate/generator.h"
 #include "engine/model/model.h"
 #include "engine/model/spec/settings.h"
 #include "engine/train/room/room.h"
@@ -79,6 +80,7 @@ typedef struct ft_classifier {
     bool loaded;             // its weights are there
     ft_capacity planned;     // the largest micro-batch
     ft_capacity laid;        // what memory is laid out for; 0 tokens: nothing yet
+    ft_generator_sizes generator; // of texts that are gone on with, as they were planned; slots 0: none are
     ft_batch_limits limits;  // of micro-batches: about 4096 tokens, fewer where there is no room for them, or eval.batch_size texts
     bool rows;               // opened for what comes out of its layers, and not for its logits
     ft_arena arena;
@@ -87,6 +89,7 @@ typedef struct ft_classifier {
 // What is to be done with it.
 typedef struct ft_classifier_work {
     const ft_dataset *data; // NULL: texts will come a piece after the other
+    ft_generator_sizes generator; // texts are gone on with, behind a pass over `data` or, without data, alone; slots 0: they are not
     bool computes;          // else its weights are read and written alone
     bool only_judge;        // whether it fits is the question: nothing is reserved, and no weights are read
     size_t input;           // without data, bytes of the files; 0: nobody knows

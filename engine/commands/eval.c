@@ -1,4 +1,4 @@
-#include "engine/commands/commands.h"
+#include "engine/commands/completions.h"
 
 #include "base/context.h"
 #include "base/json/json.h"
@@ -21,7 +21,18 @@ typedef struct eval_request {
     const char *data;
     ft_format format;
     bool json, intervals;
+    bool completes; // of a language model completions are judged too
+    const char *command; // and by this one
+    ft_generation_words generation;
 } eval_request;
+
+// Of a language model, to be judged by what it writes.
+typedef struct writing {
+    ft_prompts prompts;
+    ft_generator_options options;
+    int64_t answered; // prompts with an answer in the file
+    double figure;    // of the user's command; NaN: there is none
+} writing;
 
 typedef struct judgement {
     ft_metrics metrics;
@@ -55,7 +66,7 @@ static void put_classes(json_t *root, const ft_classifier *c, const ft_metrics *
     else json_decref(confusion);
 }
 
-static ft_status print_json(const ft_classifier *c, const eval_request *r, const judgement *j) {
+static ft_status print_json(const ft_classifier *c, const eval_request *r, const judgement *j, double figure) {
     const ft_metrics *m = &j->metrics;
     json_t *metrics = json_object();
     bool failed = false;
@@ -63,6 +74,7 @@ static ft_status print_json(const ft_classifier *c, const eval_request *r, const
         double value = ft_metric_value(m, (ft_metric)k);
         if (value == value) ft_json_put(metrics, ft_metric_name((ft_metric)k), json_real(value), &failed);
     }
+    if (!isnan(figure)) ft_json_put(metrics, "command", json_real(figure), &failed);
     json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o}", "format_version", 1, "model", ft_json_text(c->path), "data",
                              ft_json_text(r->data), "examples", (json_int_t)m->examples, "metrics", metrics);
     if (r->intervals) ft_json_put(root, "intervals", intervals_json(j, &failed), &failed);
@@ -72,16 +84,17 @@ static ft_status print_json(const ft_classifier *c, const eval_request *r, const
     return root == NULL || failed ? ft_fail_memory(0, "the metrics") : FT_OK;
 }
 
-static void print_table(const ft_classifier *c, const eval_request *r, const judgement *j) {
+static void print_table(const ft_classifier *c, const eval_request *r, const judgement *j, double figure) {
     const ft_metrics *m = &j->metrics;
     printf("examples           %lld\n", (long long)m->examples);
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         double value = ft_metric_value(m, (ft_metric)k);
         if (value != value) continue;
         printf("%-18s %.4f", ft_metric_name((ft_metric)k), value);
-        if (r->intervals) printf("  [%.4f, %.4f]", j->low[k], j->high[k]);
+        if (r->intervals && !isnan(j->low[k])) printf("  [%.4f, %.4f]", j->low[k], j->high[k]);
         printf("\n");
     }
+    if (!isnan(figure)) printf("%-18s %.4f\n", "command", figure);
     if (r->intervals) printf("[%.0f%% intervals of %d bootstrap rounds]\n", 100 * confidence_level, BOOTSTRAP_ROUNDS);
     if (m->support == NULL) return;
     printf("\n%-24s %9s %9s %9s %9s\n", m->names != NULL ? "entity" : "class", "precision", "recall", "F1", "support");
@@ -109,12 +122,41 @@ static size_t figures_bytes(const ft_classifier *c, const eval_request *r, const
 }
 
 // The texts are tokens now, and go before the weights come.
-static ft_status prepare(ft_classifier *c, const eval_request *r, ft_table *table, const ft_dataset *set) {
+static ft_status prepare(ft_classifier *c, const eval_request *r, ft_table *table, const ft_dataset *set, const writing *w) {
     const size_t logits = (size_t)ft_dataset_rows(set) * (size_t)c->labels.count * sizeof(float);
     ft_classifier_work work = {.data = set, .computes = true, .files = logits};
     work.host = ft_evaluation_host_bytes(c->task, set, c->labels.count, ft_eval_capacity(set, c->limits)) + figures_bytes(c, r, set);
+    if (r->completes) {
+        work.generator = ft_completion_sizes(c, &w->prompts, &w->options);
+        work.host += ft_completion_host_bytes(c, &work.generator, &w->options);
+    }
     ft_table_forget_rows(table);
     return ft_classifier_load(c, &work);
+}
+
+static ft_status read_prompts(ft_classifier *c, const eval_request *r, const ft_table *table, writing *w) {
+    if (!r->completes) return FT_OK;
+    if (!ft_task_has_language(c->task)) return ft_fail(FT_INVALID, "--completions", "a model of %s writes none (%s)", ft_task_name(c->task->id), c->path);
+    FT_TRY(ft_generation_parse(&r->generation, &w->options));
+    FT_TRY(ft_tokenizer_decodes(ft_language_tokenizer(&c->input)));
+    FT_TRY(ft_prompts_build(&c->input, table, r->data, c->config.max_position_embeddings, true, &w->prompts));
+    for (int64_t i = 0; i < w->prompts.count; i++) w->answered += w->prompts.reference[i] != NULL;
+    if (w->answered == 0 && r->command == NULL) {
+        ft_fail(FT_INVALID, r->data, "no prompt has an answer that a completion could be compared with");
+        ft_hint("prompt and completion, or messages that end with the assistant's");
+        return FT_INVALID;
+    }
+    return ft_completion_ends(c, &w->prompts, &w->options);
+}
+
+// Behind the pass, with whose layout of memory it is done.
+static ft_status judge_completions(ft_classifier *c, const eval_request *r, writing *w, judgement *j) {
+    ft_completion_judgement said = {.command = r->command, .figure = (double)NAN};
+    if (!r->completes) return FT_OK;
+    FT_TRY(ft_completions_judge(c, &w->prompts, &w->options, &said));
+    j->metrics.value[FT_METRIC_EXACT_MATCH] = said.exact_match;
+    w->figure = said.figure;
+    return FT_OK;
 }
 
 static ft_status evaluate(ft_classifier *c, const eval_request *r) {
@@ -124,12 +166,14 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_logits logits = {.file = -1};
     float *losses = NULL;
     ft_answer_verdict *answers = NULL;
+    writing w = {.figure = (double)NAN};
     const bool spans = ft_task_has_spans(c->task);
     const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
     FT_TRY_GOTO((request.pictures ? ft_picture_source_read : ft_table_read)(r->data, &request, &table), done);
     FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
-    FT_TRY_GOTO(prepare(c, r, &table, &set), done);
+    FT_TRY_GOTO(read_prompts(c, r, &table, &w), done);
+    FT_TRY_GOTO(prepare(c, r, &table, &set, &w), done);
     FT_TRY_GOTO(ft_logits_open(ft_dataset_rows(&set), c->labels.count, NULL, &logits), done);
     losses = ft_calloc((size_t)ft_dataset_rows(&set), sizeof *losses, "losses");
     status = losses != NULL ? FT_OK : FT_NO_MEMORY;
@@ -161,14 +205,16 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
                               .threshold = c->threshold,
                               .confusion = r->json};
     FT_TRY_GOTO(judge(c, r, &scores, &j), done);
-    if (r->json) status = print_json(c, r, &j);
-    else print_table(c, r, &j);
+    FT_TRY_GOTO(judge_completions(c, r, &w, &j), done);
+    if (r->json) status = print_json(c, r, &j, w.figure);
+    else print_table(c, r, &j, w.figure);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
 done:
     ft_logits_close(&logits);
     free(losses);
     free(answers);
     ft_metrics_free(&j.metrics);
+    ft_prompts_free(&w.prompts);
     ft_dataset_free(&set);
     ft_table_free(&table);
     return status;
@@ -179,9 +225,11 @@ ft_status ft_command_eval(const ft_section *const *sections, int argc, char **ar
     ft_words words;
     const char *format_name = "auto", *precision = NULL, *base = NULL;
     eval_request r = {.data = NULL};
+    ft_generation_words *g = &r.generation;
     const ft_flag flags[] = {
         {"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals},
-        {"--precision", &precision, NULL}, {"--base", &base, NULL}};
+        {"--precision", &precision, NULL}, {"--base", &base, NULL}, {"--completions", NULL, &r.completes}, {"--command", &r.command, NULL},
+        {"--max-new-tokens", &g->max_new_tokens, NULL}, {"--temperature", &g->temperature, NULL}, {"--top-p", &g->top_p, NULL}, {"--seed", &g->seed, NULL}};
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {
@@ -189,6 +237,8 @@ ft_status ft_command_eval(const ft_section *const *sections, int argc, char **ar
         ft_hint("ftengine eval RUN|MODEL_DIR --data FILE|- [--ci]");
     }
     if (status == FT_OK) status = ft_parse_format(format_name, false, &r.format);
+    if (status == FT_OK && !r.completes && (ft_generation_is_given(g) || r.command != NULL))
+        status = ft_fail(FT_INVALID, "eval", "--max-new-tokens, --temperature, --top-p, --seed and --command are of --completions");
     if (status == FT_OK) {
         ft_classifier classifier;
         status = ft_classifier_open(sections, words.plain[0], base, words.override_count, words.overrides, &classifier);

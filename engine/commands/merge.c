@@ -28,6 +28,14 @@ static ft_status copy_tokenizer(ft_classifier *c, const char *directory) {
     return FT_OK;
 }
 
+// Of a language model, what ends a text that it writes.
+static ft_status copy_ends(ft_classifier *c, const char *directory) {
+    static const char name[] = "generation_config.json";
+    char *source = ft_path_join(&c->arena, c->weights, name), *target = ft_path_join(&c->arena, directory, name);
+    if (source == NULL || target == NULL) return FT_NO_MEMORY;
+    return ft_task_has_language(c->task) && ft_path_exists(source) ? ft_copy_file(source, target) : FT_OK;
+}
+
 // What ftengine.json said of the adapter is true of the model, but for the base.
 static ft_status save_settings(ft_classifier *c, const char *directory) {
     char *path = ft_path_join(&c->arena, directory, "ftengine.json");
@@ -51,6 +59,7 @@ static ft_status write_model(ft_classifier *c, ft_quantisation format, const cha
                                 c->room.model.classifier_dropout, custom ? &head : NULL, ft_task_problem_type(c->task->id)));
     if (custom) FT_TRY(ft_custom_head_save_loader(c->config.family, directory));
     FT_TRY(copy_tokenizer(c, directory));
+    FT_TRY(copy_ends(c, directory));
     return save_settings(c, directory);
 }
 

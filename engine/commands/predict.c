@@ -2,6 +2,7 @@
 //
 // One model answers while it reads, a piece of the file after the other, so that pipes work and what was written stays when it is killed.
 // Several are opened one after the other, so that they need no more memory than one does: they have all texts first.
+#include "engine/commands/completions.h"
 #include "engine/commands/predictions.h"
 
 #include "base/clock.h"
@@ -21,6 +22,9 @@ typedef struct request {
     const ft_section *const *sections;
     const ft_words *words;
     const char *base; // of adapters
+    const char *text; // a prompt
+    bool json;
+    ft_generation_words generation;
 } request;
 
 // What is under way.
@@ -134,6 +138,28 @@ static ft_status run_one(job *j, ft_classifier *c, const char *path, ft_table *t
     return ft_predictions_add(&j->predictions, c, path, table, j->r->data, show_progress, j);
 }
 
+// What only language models do, and what they do not.
+static ft_status check_language(const job *j, const ft_classifier *c, const char *path) {
+    const request *r = j->r;
+    if (!ft_task_has_language(c->task)) {
+        if (r->data == NULL) {
+            ft_fail(FT_INVALID, "--text", "a prompt is for a language model (%s)", path);
+            ft_hint("echo TEXT | ftengine predict %s --data -", path);
+            return FT_INVALID;
+        }
+        return ft_generation_is_given(&r->generation) ? ft_fail(FT_INVALID, "predict", "--max-new-tokens, --temperature, --top-p and --seed are for language models (%s)", path) : FT_OK;
+    }
+    if (j->models > 1) return ft_fail(FT_INVALID, "predict", "completions are of one model, and there are %d: there is no mean of texts", j->models);
+    return r->form.logits ? ft_fail(FT_INVALID, "--logits", "a language model answers with texts, which have no logits (%s)", path) : FT_OK;
+}
+
+static ft_status write_completions(const job *j, ft_classifier *c) {
+    const request *r = j->r;
+    const ft_completion_job completions = {.data = r->data, .text = r->text, .id = r->form.id, .output = r->output, .format = r->read, .json = r->json,
+                                           .words = &r->generation, .out = j->file.stream};
+    return ft_predict_completions(c, &completions);
+}
+
 static ft_status run_model(job *j, const char *path, ft_table *table) {
     ft_classifier c;
     const ft_words *words = j->r->words;
@@ -142,17 +168,15 @@ static ft_status run_model(job *j, const char *path, ft_table *table) {
         status = ft_fail(FT_INVALID, "--logits", "a model of token_classification answers with entities, which have no logits (%s)", path);
     if (status == FT_OK && j->r->form.logits && ft_task_has_spans(c.task))
         status = ft_fail(FT_INVALID, "--logits", "a model of question_answering answers with texts, which have no logits (%s)", path);
-    if (status == FT_OK && ft_task_has_language(c.task)) {
-        status = ft_fail(FT_INVALID, "predict", "completions of a causal_lm model are not written yet (%s)", path);
-        ft_hint("ftengine eval tells its loss and perplexity on texts");
-    }
+    if (status == FT_OK) status = check_language(j, &c, path);
     if (status == FT_OK && j->r->form.format == FT_FORMAT_SQUAD && !ft_task_has_spans(c.task)) {
         status = ft_fail(FT_INVALID, "--output", "one JSON object of all answers is for question_answering (%s)", path);
         ft_hint("a name that ends with .jsonl has a line an example");
     }
     if (status == FT_OK && j->r->nbest != NULL && !ft_task_has_spans(c.task))
         status = ft_fail(FT_INVALID, "--nbest", "the n best answers are of question_answering (%s)", path);
-    if (status == FT_OK) status = j->models == 1 ? run_stream(j, &c, path) : run_one(j, &c, path, table);
+    if (status == FT_OK && ft_task_has_language(c.task)) status = write_completions(j, &c);
+    else if (status == FT_OK) status = j->models == 1 ? run_stream(j, &c, path) : run_one(j, &c, path, table);
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_classifier_close(&c);
@@ -225,22 +249,25 @@ ft_status ft_command_predict(const ft_section *const *sections, int argc, char *
     ft_words words;
     request r = {.sections = sections, .words = &words};
     const char *precision = NULL, *format = "auto";
-    bool json = false;
-    const ft_flag flags[] = {{"--data", &r.data, NULL},         {"--format", &format, NULL}, {"--output", &r.output, NULL},
-                             {"--logits", NULL, &r.form.logits}, {"--id", &r.form.id, NULL},  {"--json", NULL, &json},
+    ft_generation_words *g = &r.generation;
+    const ft_flag flags[] = {{"--max-new-tokens", &g->max_new_tokens, NULL}, {"--temperature", &g->temperature, NULL}, {"--top-p", &g->top_p, NULL},
+                             {"--seed", &g->seed, NULL}, {"--text", &r.text, NULL},
+                             {"--data", &r.data, NULL},         {"--format", &format, NULL}, {"--output", &r.output, NULL},
+                             {"--logits", NULL, &r.form.logits}, {"--id", &r.form.id, NULL},  {"--json", NULL, &r.json},
                              {"--precision", &precision, NULL},  {"--base", &r.base, NULL},   {"--nbest", &r.nbest, NULL}};
     ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
-    if (status == FT_OK && (words.plain_count < 1 || r.data == NULL)) {
+    if (status == FT_OK && (words.plain_count < 1 || (r.data == NULL && r.text == NULL))) {
         status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");
         ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad]");
+        if (words.plain_count > 0) ft_hint("of a language model --text TEXT is a prompt");
     }
     if (status == FT_OK) status = ft_parse_format(format, true, &r.read);
-    if (status == FT_OK) status = ft_check_output(r.data, r.output, "predictions");
-    if (status == FT_OK) status = ft_check_output(r.data, r.nbest, "answers");
+    if (status == FT_OK && r.data != NULL) status = ft_check_output(r.data, r.output, "predictions");
+    if (status == FT_OK && r.data != NULL) status = ft_check_output(r.data, r.nbest, "answers");
     if (status == FT_OK && r.nbest != NULL && r.output != NULL && strcmp(r.nbest, r.output) == 0)
         status = ft_fail(FT_INVALID, "--nbest", "%s is the file of the predictions already", r.output);
-    r.form.format = written_format(r.output, json);
+    r.form.format = written_format(r.output, r.json);
     const char **models = NULL;
     int count = 0;
     if (status == FT_OK) status = list_models(&words, &arena, &models, &count);

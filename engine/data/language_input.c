@@ -7,6 +7,7 @@
 // prompt the completion, of a chat what an assistant says (conversation.h).
 #include "engine/data/batch.h"
 #include "engine/data/conversation.h"
+#include "engine/data/prompts.h"
 #include "engine/data/text_input.h"
 
 #include "base/arena.h"
@@ -297,6 +298,9 @@ static ft_status open_language(const ft_input_request *request, void **own) {
     make_digest(l);
     return FT_OK;
 }
+
+const ft_tokenizer *ft_language_tokenizer(const ft_input *input) { return ((const language *)input->own)->texts.tokenizer; }
+const ft_conversations *ft_language_conversations(const ft_input *input) { return &((const language *)input->own)->chats; }
 
 static const char *digest(const void *own) { return ((const language *)own)->digest; }
 

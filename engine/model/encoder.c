@@ -7,6 +7,7 @@
 // what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, or its norm, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
 #include "engine/model/blocks/block.h"
+#include "engine/model/blocks/cache.h"
 #include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
@@ -232,15 +233,19 @@ static ft_status to_logits(ft_pass *pass, training_state *t, ft_tensor logits) {
 
 static ft_status to_rows(ft_pass *pass, training_state *t, ft_tensor rows) { return ft_head_rows(pass, t->input[pass->model->layers], rows); }
 
+static ft_status to_next(ft_pass *pass, training_state *t, ft_tensor logits) { return ft_language_next(pass, t->input[pass->model->layers], logits); }
+
 // A micro-batch without gradients, up to `end`.
-static ft_status predict(ft_model *model, const ft_batch *batch, ft_capacity capacity,
+static ft_status predict(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_cache *cache,
                          ft_status (*end)(ft_pass *pass, training_state *t, ft_tensor out), ft_tensor out) {
     ft_arena arena = {0};
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, NULL);
+    pass.cache = cache;
+    const ft_scope scope = cache != NULL && cache->steps ? FT_SCOPE_NEXT : FT_SCOPE_PREDICT;
     ft_status status = check_pass(&pass);
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
-    if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_PREDICT);
+    if (status == FT_OK) status = ft_memory_scope_begin(model->memory, scope);
     if (status == FT_OK) {
         status = predict_layers(&pass, &state);
         if (status == FT_OK) status = end(&pass, &state, out);
@@ -252,11 +257,15 @@ static ft_status predict(ft_model *model, const ft_batch *batch, ft_capacity cap
 }
 
 ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits) {
-    return predict(model, batch, capacity, to_logits, logits);
+    return predict(model, batch, capacity, NULL, to_logits, logits);
 }
 
 ft_status ft_model_features_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor rows) {
-    return predict(model, batch, capacity, to_rows, rows);
+    return predict(model, batch, capacity, NULL, to_rows, rows);
+}
+
+ft_status ft_model_next_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_cache *cache, ft_tensor logits) {
+    return predict(model, batch, capacity, cache, to_next, logits);
 }
 
 // ---- around the micro-batches -------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
+#include "engine/model/blocks/cache.h"
 #include "engine/model/blocks/offload_inputs.h"
 #include "engine/model/blocks/recompute.h"
 #include "engine/model/state/net.h"
@@ -76,5 +77,8 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
                                ft_tensor losses);
 // Inside a pass. logits: [batch->reads, labels] fp32 device, written. No dropout.
 ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits);
+// Inside a pass, of a language model: what comes behind the rows that are read, one a text. logits: [batch->reads, vocabulary] fp32 device,
+// written. What the cache says of the micro-batch is the caller's to set (blocks/cache.h).
+ft_status ft_model_next_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_cache *cache, ft_tensor logits);
 
 #endif

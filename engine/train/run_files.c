@@ -160,6 +160,14 @@ static ft_status save_template(ft_trainer *t, const char *dir) {
     return from[0] != '\0' ? ft_copy_file(from, to) : FT_OK;
 }
 
+// What ends a text that the model writes, as its files say.
+static ft_status save_ends(ft_trainer *t, const char *dir) {
+    static const char name[] = "generation_config.json";
+    char *from = ft_path_join(&t->arena, t->job.model_dir, name), *to = ft_path_join(&t->arena, dir, name);
+    if (from == NULL || to == NULL) return FT_NO_MEMORY;
+    return ft_path_exists(from) ? ft_copy_file(from, to) : FT_OK;
+}
+
 static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     const ft_config *c = t->room.config;
     const bool adapter = c->adapter.type != FT_ADAPTER_NONE;
@@ -172,6 +180,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
         FT_TRY(ft_copy_file(from, to));
     }
     if (ft_task_has_language(t->job.task)) FT_TRY(save_template(t, dir));
+    if (ft_task_has_language(t->job.task) && !adapter) FT_TRY(save_ends(t, dir)); // an adapter's are its model's
     const char *label = t->job.split[FT_SPLIT_TRAIN].table.label_column;
     ft_model_settings s = {.text_column = t->job.split[FT_SPLIT_TRAIN].table.text_column,
                            .pair_column = t->room.config->data.text_pair,

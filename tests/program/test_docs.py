@@ -33,6 +33,7 @@ VECTORS = SOURCE / "tests/vectors/trainer"
 MODELS = {"models/all-MiniLM-L6-v2": VECTORS / "model", "models/bert-mini": VECTORS / "model"}
 DATA = {"reviews.csv": "train.tsv", "test.csv": "validation.tsv", "unlabelled.csv": "validation.tsv"}
 CLASSES = {"food": "negative", "music": "positive", "travel": "positive"}
+DECODER = "models/Qwen2.5-0.5B-Instruct"  # a configuration, a tokenizer and a template, without weights
 CONFIGS = SOURCE / "configs"
 LIBRARY = Path(os.environ["BUILD_DIR"]) / "libftengine.so"
 # Blocks that need what a test machine lacks: a block more is a decision, made here.
@@ -134,7 +135,25 @@ def lengthen(model, positions=512):
     (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + out)
 
 
+def set_up_decoder(directory):
+    """A tiny decoder in front of a tokenizer of 1,500 tokens, chats and prompts."""
+    vectors = VECTORS.parent
+    model = directory / DECODER
+    model.mkdir(parents=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(vectors / "decoder_tokenizers/qwen" / name, model)
+    shutil.copy(vectors / "chat/qwen2_5.jinja", model / "chat_template.jinja")
+    config = json.loads((vectors / "causal_lm/qwen2/config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"vocab_size": 1500, "max_position_embeddings": 1024}))
+    with open(VECTORS / "train.tsv", newline="") as lines, open(directory / "chats.jsonl", "w") as chats, open(directory / "prompts.jsonl", "w") as prompts:
+        for text, label in list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))[1:41]:
+            asked = {"role": "user", "content": text}
+            chats.write(json.dumps({"messages": [asked, {"role": "assistant", "content": label}]}) + "\n")
+            prompts.write(json.dumps({"messages": [asked]}) + "\n")
+
+
 def set_up(directory):
+    set_up_decoder(directory)
     for name, model in MODELS.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(model, directory / name)

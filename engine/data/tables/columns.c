@@ -170,7 +170,7 @@ static ft_status find_language(const ft_columns *columns, const ft_table_request
     if (!is_called(columns, chosen->text, PROMPT_NAMES[0])) return FT_OK;
     if (tools != FT_NO_COLUMN) return ft_fail_at(columns->file, 1, 0, "\"tools\" beside \"prompt\" are not supported: with \"messages\" they are");
     FT_TRY(find_usual(columns, COMPLETION_NAMES, 1, chosen, NULL, &chosen->pair));
-    return chosen->pair != FT_NO_COLUMN ? FT_OK : fail_unfound(columns, "completion", "data.text_pair");
+    return chosen->pair != FT_NO_COLUMN || r->prompts ? FT_OK : fail_unfound(columns, "completion", "data.text_pair");
 }
 
 static ft_status find_usual_columns(const ft_columns *columns, const ft_table_request *r, bool label_wanted, ft_selection *chosen) {

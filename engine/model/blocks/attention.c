@@ -4,6 +4,7 @@
 // In the last layer, whose output is read at some rows alone (ft_batch.read_row), queries, and with them all that follows, exist for those
 // rows only; keys and values for all tokens.
 #include "engine/model/blocks/block.h"
+#include "engine/model/blocks/cache.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
@@ -109,8 +110,10 @@ static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
     return FT_OK;
 }
 
-// Of the scores of queries and keys alone.
+// Of the scores of queries and keys alone. Where keys and values stay for the tokens to come, they are kept here, behind their angles.
 ft_status ft_attention_plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
+    if (pass->cache != NULL) FT_TRY(ft_cache_keep(pass, layer, args.k, args.v));
+    if (pass->cache != NULL && pass->cache->steps) return ft_cache_attend(pass, layer, args.q, args.out);
     args.shape = ft_pass_attention_shape(pass, queries, layer);
     args.bias = ft_position_bias_of(pass->model);
     ft_attention_forward_args largest = args;

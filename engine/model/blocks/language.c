@@ -115,3 +115,11 @@ ft_status ft_language_judge(ft_pass *pass, ft_tensor x, ft_tensor losses) {
     ft_pass_free(pass, &read);
     return FT_OK;
 }
+
+ft_status ft_language_next(ft_pass *pass, ft_tensor x, ft_tensor logits) {
+    ft_tensor read;
+    FT_TRY(gather_rows(pass, x, &read));
+    FT_TRY(ft_linear_product(pass, FT_ROWS_READ, &pass->model->head[0], read, ft_absent(), logits));
+    ft_pass_free(pass, &read);
+    return FT_OK;
+}

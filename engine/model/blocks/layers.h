@@ -26,6 +26,7 @@ typedef struct ft_pass {
     ft_capacity capacity;
     const ft_step_state *step;   // NULL: no dropout (prediction)
     ft_relative_window relative;
+    const struct ft_cache *cache; // of texts that are gone on with (cache.h); NULL: none
 } ft_pass;
 
 // Which rows a tensor has: every token, the rows that are read, or those of the table of relative positions within reach.
@@ -154,5 +155,7 @@ void ft_language_tie(ft_builder *b);
 ft_status ft_language_train(ft_pass *pass, ft_tensor *x, ft_tensor losses, bool want_dx, ft_tensor *dx);
 // The plain losses alone.
 ft_status ft_language_judge(ft_pass *pass, ft_tensor x, ft_tensor losses);
+// The logits of all words, [reads, vocabulary], for who asks for a few rows.
+ft_status ft_language_next(ft_pass *pass, ft_tensor x, ft_tensor logits);
 
 #endif

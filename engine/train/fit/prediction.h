@@ -3,6 +3,7 @@
 #ifndef FT_PREDICTION_H
 #define FT_PREDICTION_H
 
+#include "engine/generate/generator.h"
 #include "engine/train/room/room.h"
 
 typedef struct ft_prediction_work {
@@ -13,6 +14,7 @@ typedef struct ft_prediction_work {
     int max_length;
     bool by_row;            // of every text all rows may be read
     bool rows;              // what comes out of the layers is wanted, and not logits
+    ft_generator_sizes generator; // texts are gone on with, behind a pass over `data` or, without data, alone; slots are lowered as max_tokens is. slots 0: no
     bool computes;          // else weights are read and written alone
     ft_batch_limits limits; // max_tokens, where it is set, is lowered under memory.on_oom = ladder to what fits: logits do not depend on it
     ft_job_held held;

@@ -78,6 +78,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));
     if (sizes->predict.tokens > 0) FT_TRY(ft_predict_rehearse(&r->model, sizes->predict));
     if (sizes->trunk.tokens > 0) FT_TRY(ft_data_pass_rehearse(&r->model, sizes->trunk, FT_PASS_ROWS));
+    if (sizes->generator.slots > 0) FT_TRY(ft_generator_rehearse(&r->model, &sizes->generator));
     return ft_memory_adopt(memory, r->memory);
 }
 

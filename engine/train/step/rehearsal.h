@@ -5,11 +5,13 @@
 #ifndef FT_REHEARSAL_H
 #define FT_REHEARSAL_H
 
+#include "engine/generate/generator.h"
 #include "engine/train/room/room.h"
 
 typedef struct ft_step_sizes {
     ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
     ft_capacity trunk;          // the same of the pass that makes features (trunk_pass.h)
+    ft_generator_sizes generator; // of texts that are gone on with; slots == 0: there are none
     bool features;              // train and predict are of features
     bool whole_steps;           // every step is one micro-batch: gradients live in the arena
     int64_t rows;               // that are read of the largest effective batch
