@@ -143,6 +143,8 @@ write run --data prompts.jsonl --verbose
 grep -q "memory .* for the whole process" err || fail "nothing was planned: $(cat err)"
 least=$(python3 -c 'import re; n, u = re.search(r"memory +([0-9.]+)([KMG])iB for the whole process", open("err").read()).groups(); print(int(float(n) * 2 ** {"K": 10, "M": 20, "G": 30}[u]))')
 write run --data prompts.jsonl memory.host_limit="$least" && same out lines "in what was planned"
+expect 3 "$FTENGINE" predict run --data prompts.jsonl --max-new-tokens 24 memory.host_limit=4500000 && one_error memory.host_limit
+[ ! -s out ] || fail "something was written in too little memory: $(cat out)"
 small=0
 for _ in 1 2 3 4 5 6 7 8; do cat prompts.jsonl; done >many.jsonl
 many=(predict run --data many.jsonl --max-new-tokens 80 eval.batch_size=104 device.threads=1 --verbose)
