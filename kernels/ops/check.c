@@ -309,6 +309,7 @@ ft_status ft_weighted_cross_entropy_check(const ft_target *target, const ft_weig
     FT_REQUIRE(op, ft_is_optional_vector(args->class_weight, cols));
     FT_REQUIRE(op, args->smoothing >= 0 && args->smoothing < 1 && args->gamma >= 0 && (args->smoothing == 0 || args->gamma == 0));
     FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    FT_REQUIRE(op, args->other ? args->share && args->gamma == 0 : !args->share);
     FT_REQUIRE_WORKSPACE(weighted_cross_entropy, target, args);
 }
 

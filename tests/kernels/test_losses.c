@@ -5,13 +5,14 @@
 
 enum { MOST_ROWS = 64, MOST_COLS = 32 };
 
-typedef enum which { CROSS_ENTROPY, BINARY, SQUARES } which;
+typedef enum which { CROSS_ENTROPY, BINARY, SQUARES } which; // of the first also with two labels
 
 typedef struct loss_case {
     which op;
     fenced logits, targets, weight;
-    int32_t labels[MOST_ROWS];
-    float smoothing, gamma;
+    bool mixed;
+    int32_t labels[MOST_ROWS], other[MOST_ROWS];
+    float share[MOST_ROWS], smoothing, gamma;
     ft_step_state step;
     enum { NO_GRADIENT, APART, IN_PLACE } gradient;
 } loss_case;
@@ -25,7 +26,8 @@ static void run_loss(ft_device *device, const void *test_case, float *out) {
     const ft_step_state *step = c->gradient == NO_GRADIENT ? NULL : &c->step;
     if (c->op == CROSS_ENTROPY)
         RUN_OP(device, weighted_cross_entropy,
-               ((ft_weighted_cross_entropy_args){.logits = x.t, .labels = c->labels, .class_weight = c->weight.t, .smoothing = c->smoothing,
+               ((ft_weighted_cross_entropy_args){.logits = x.t, .labels = c->labels, .other = c->mixed ? c->other : NULL, .share = c->mixed ? c->share : NULL,
+                                                 .class_weight = c->weight.t, .smoothing = c->smoothing,
                                                  .gamma = c->gamma, .step = step, .losses = losses.t, .dlogits = dx}));
     else if (c->op == BINARY)
         RUN_OP(device, binary_cross_entropy,
@@ -54,7 +56,7 @@ static double number(FILE *f) {
 static void check_case(FILE *f, const char *name, int64_t rows, int64_t cols, int64_t gap) {
     static double loss[MOST_ROWS], slope[MOST_ROWS * MOST_COLS];
     loss_case c = {.op = strcmp(name, "binary") == 0 ? BINARY : strcmp(name, "squares") == 0 ? SQUARES : CROSS_ENTROPY,
-                   .step = {.loss_factor = 1.0f / 32, .loss_scale = 1}};
+                   .mixed = strcmp(name, "mixed") == 0, .step = {.loss_factor = 1.0f / 32, .loss_scale = 1}};
     assert_true(rows <= MOST_ROWS && cols <= MOST_COLS);
     c.smoothing = (float)number(f);
     c.gamma = (float)number(f);
@@ -66,6 +68,7 @@ static void check_case(FILE *f, const char *name, int64_t rows, int64_t cols, in
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < cols; k++) *at(c.logits.t, i, k) = (float)number(f);
         if (c.op == CROSS_ENTROPY) c.labels[i] = (int32_t)number(f);
+        if (c.mixed) c.other[i] = (int32_t)number(f), c.share[i] = (float)number(f);
         for (int64_t k = 0; c.op != CROSS_ENTROPY && k < cols; k++) *at(c.targets.t, i, k) = (float)number(f);
         loss[i] = number(f);
         for (int64_t k = 0; k < cols; k++) slope[i * cols + k] = number(f) * (double)c.step.loss_factor;
@@ -91,7 +94,7 @@ static void test_matches_pytorch(void **state) {
     int cases = 0;
     for (; fscanf(f, "%31s %lld %lld", name, &rows, &cols) == 3; cases++) check_case(f, name, rows, cols, cases % 3);
     assert_true(feof(f));
-    assert_int_equal(cases, 19);
+    assert_int_equal(cases, 24);
     fclose(f);
 }
 
@@ -144,6 +147,13 @@ static void test_wrong_arguments_fail(void **state) {
     ce.gamma = 0, ce.class_weight = w.t;
     assert_int_equal(FT_RUN(device, weighted_cross_entropy, &ce), FT_FAILED); // 3 weights, 4 classes
     assert_non_null(strstr(ft_error_where(), "weighted_cross_entropy"));
+    const float share[3] = {0.5f, 1, 0};
+    ce.class_weight = ft_absent(), ce.smoothing = 0, ce.other = labels;
+    assert_int_equal(FT_RUN(device, weighted_cross_entropy, &ce), FT_FAILED); // by which share?
+    ce.share = share;
+    assert_int_equal(FT_RUN(device, weighted_cross_entropy, &ce), FT_OK);
+    ce.gamma = 1;
+    assert_int_equal(FT_RUN(device, weighted_cross_entropy, &ce), FT_FAILED); // the focal loss is of one label
     ft_binary_cross_entropy_args bce = {.logits = x.t, .targets = t.t, .losses = losses.t, .step = &step};
     assert_int_equal(FT_RUN(device, binary_cross_entropy, &bce), FT_OK);
     bce.targets = ft_rows(t.t, 0, 2);

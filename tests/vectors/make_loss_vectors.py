@@ -3,7 +3,7 @@
     /opt/ref/bin/python tests/vectors/make_loss_vectors.py
 
 A case is a line "NAME rows cols smoothing gamma weighted", a line of `cols` weights if weighted, then for every row: the
-logits, the label or the targets, the loss, the gradient of the row's loss.
+logits, the label (of "mixed" two, and the share of the first) or the targets, the loss, the gradient of the row's loss.
 """
 import pathlib
 
@@ -29,6 +29,23 @@ def binary(x, t, v, smoothing, gamma):
 
 def squares(x, t, w, smoothing, gamma):
     return F.mse_loss(x, t, reduction="none").mean(1)
+
+
+def mixed_case(rows, cols, smoothing=0.0, weighted=False):
+    """Two labels as PyTorch has them: probabilities of classes."""
+    x = (torch.randn(rows, cols) * 2).float().double().requires_grad_()
+    w = (torch.rand(cols) * 3 + 0.1).float().double() if weighted else None
+    y, other = torch.randint(0, cols, (rows,)), torch.randint(0, cols, (rows,))
+    share = torch.rand(rows).float().double()
+    share[0], share[1], other[2] = 1, 0, y[2]
+    soft = share[:, None] * F.one_hot(y, cols) + (1 - share)[:, None] * F.one_hot(other, cols)
+    loss = F.cross_entropy(x, soft, weight=w, label_smoothing=smoothing, reduction="none")
+    loss.sum().backward()
+    numbers = lambda values: " ".join(repr(float(v)) for v in values)
+    lines = [f"mixed {rows} {cols} {smoothing!r} 0.0 {int(weighted)}"] + ([numbers(w)] if weighted else [])
+    for i in range(rows):
+        lines += [numbers(x[i].detach()), f"{int(y[i])} {int(other[i])} {float(share[i])!r}", repr(float(loss[i].detach())), numbers(x.grad[i])]
+    return "\n".join(lines) + "\n"
 
 
 def case(name, f, rows, cols, smoothing=0.0, gamma=0.0, weighted=False, scale=2.0):
@@ -69,6 +86,8 @@ if __name__ == "__main__":
         case("squares", squares, 6, 1),
         case("squares", squares, 5, 3),
     ]
+    cases += [mixed_case(7, 3), mixed_case(8, 102 % 32, weighted=True), mixed_case(5, 4, smoothing=0.125), mixed_case(6, 5, smoothing=0.25, weighted=True),
+              mixed_case(4, 2)]
     target = pathlib.Path(__file__).with_name("losses.txt")
     target.write_text("".join(cases))
     print(f"{target}: {len(cases)} cases, torch {torch.__version__}")

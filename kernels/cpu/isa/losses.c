@@ -62,10 +62,15 @@ static void cross_entropy_row(const void *context, int64_t row, double factor) {
             all += of_class;
             spread += of_class * (log_sum - (double)x[c]);
         }
-        loss = (1 - s) * weight * -log_p + share * spread;
+        const int64_t o = a->other ? a->other[row] : y;
+        const double own = a->other ? (1 - s) * (double)a->share[row] * weight : (1 - s) * weight;
+        const double rest = a->other ? (1 - s) * (1 - (double)a->share[row]) * (w ? (double)w[o] : 1) : 0;
+        loss = own * -log_p + share * spread;
+        if (rest > 0) loss += rest * (log_sum - (double)x[o]);
         for (int64_t c = 0; d && c < classes; c++) {
             double of_class = w ? (double)w[c] : 1, p_c = exp((double)x[c] - most) / sum;
-            double towards = (1 - s) * weight * (c == y ? -q : p_c);
+            double towards = own * (c == y ? -q : p_c);
+            if (rest > 0) towards += rest * (c == o ? (c == y ? -q : p_c - 1) : p_c);
             d[c] = (float)((towards + share * (all * p_c - of_class)) * factor);
         }
     }

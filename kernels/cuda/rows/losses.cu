@@ -44,8 +44,8 @@ template <class Body> static ft_status run(const char *op, ft_device *device, Bo
 // ---- softmax ------------------------------------------------------------------------------------------------------
 
 struct weighted_cross_entropy_body {
-    const int32_t *labels;
-    const float *weights;
+    const int32_t *labels, *other;
+    const float *shares, *weights;
     float smoothing, gamma;
 
     FT_METHOD double weight(int c) const { return weights != nullptr ? (double)weights[c] : 1.0; }
@@ -66,7 +66,11 @@ struct weighted_cross_entropy_body {
                 d[c] = (float)(slope * (c == y ? -q : exp((double)x[c] - most) / sum) * factor);
             return weight(y) * damped * -log_p;
         }
-        const double of_y = (1 - (double)smoothing) * weight(y), share = (double)smoothing / (double)classes;
+        const double share = (double)smoothing / (double)classes;
+        const int o = other != nullptr ? other[row] : y;
+        const double of_y = other != nullptr ? (1 - (double)smoothing) * (double)shares[row] * weight(y) : (1 - (double)smoothing) * weight(y);
+        const double of_o = other != nullptr ? (1 - (double)smoothing) * (1 - (double)shares[row]) * weight(o) : 0;
+        const double loss_of_o = of_o > 0 ? of_o * (log_sum - (double)x[o]) : 0; // d may be x
         double all = 0, spread = 0;
         for (int c = 0; smoothing > 0 && c < classes; c++) {
             all += weight(c);
@@ -74,14 +78,16 @@ struct weighted_cross_entropy_body {
         }
         for (int c = 0; d != nullptr && c < classes; c++) {
             const double p_c = exp((double)x[c] - most) / sum;
-            d[c] = (float)((of_y * (c == y ? -q : p_c) + share * (all * p_c - weight(c))) * factor);
+            double towards = of_y * (c == y ? -q : p_c);
+            if (of_o > 0) towards += of_o * (c == o ? (c == y ? -q : p_c - 1) : p_c);
+            d[c] = (float)((towards + share * (all * p_c - weight(c))) * factor);
         }
-        return of_y * -log_p + share * spread;
+        return of_y * -log_p + share * spread + loss_of_o;
     }
 };
 
 ft_status ft_cuda_weighted_cross_entropy(ft_device *device, const ft_weighted_cross_entropy_args *a) {
-    weighted_cross_entropy_body body = {a->labels, (const float *)a->class_weight.data, a->smoothing, a->gamma};
+    weighted_cross_entropy_body body = {a->labels, a->other, a->share, (const float *)a->class_weight.data, a->smoothing, a->gamma};
     return run("weighted_cross_entropy", device, body, loss_rows_of(a->logits, a->step, a->losses, a->dlogits));
 }
 
