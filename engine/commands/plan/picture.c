@@ -21,7 +21,7 @@ enum {
 
 static const char *const colours[COLOURS] = {"#2a6fdb", "#d9622b", "#1f9d6b", "#b4439b",
                                              "#96831c", "#5b5fc7", "#c2394f", "#6b7786"};
-static const char *const dashes[FT_PICTURE_LINES / COLOURS] = {"none", "7 4", "2 4"};
+static const char *const dashes[FT_PLAN_PICTURE_LINES / COLOURS] = {"none", "7 4", "2 4"};
 
 typedef struct frame {
     double low, high; // of y, as drawn: its logarithm where that is what is drawn
@@ -36,7 +36,7 @@ static double down(const frame *f, double y) {
 }
 static double across(const frame *f, int i) { return LEFT + PLOT_WIDTH * (i + 0.5) / f->x_count; }
 
-static frame frame_of(const ft_picture *p) {
+static frame frame_of(const ft_plan_picture *p) {
     double most = 0, least = INFINITY;
     bool with_zero = false;
     for (int k = 0; k < p->line_count; k++)
@@ -65,7 +65,7 @@ static void text_at(FILE *out, double x, double y, const char *anchor, const cha
     fputs("</text>\n", out);
 }
 
-static void write_axes(FILE *out, const ft_picture *p, const frame *f) {
+static void write_axes(FILE *out, const ft_plan_picture *p, const frame *f) {
     char text[32];
     for (int k = 0;; k++) {
         double at = f->low + k * f->step;
@@ -96,8 +96,8 @@ static void value_text(double value, char out[32]) {
     snprintf(out, 32, value < 100 && value != floor(value) ? "%.2f" : "%.0f", value);
 }
 
-static void write_line(FILE *out, const ft_picture *p, const frame *f, int k) {
-    const ft_picture_line *l = &p->lines[k];
+static void write_line(FILE *out, const ft_plan_picture *p, const frame *f, int k) {
+    const ft_plan_picture_line *l = &p->lines[k];
     const char *colour = colours[k % COLOURS];
     char value[32];
     fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\" points=\"", colour,
@@ -122,14 +122,14 @@ static void write_line(FILE *out, const ft_picture *p, const frame *f, int k) {
     }
 }
 
-static double legend_width(const ft_picture *p) {
+static double legend_width(const ft_plan_picture *p) {
     size_t longest = 0;
     for (int k = 0; k < p->line_count; k++)
         if (strlen(p->lines[k].name) > longest) longest = strlen(p->lines[k].name);
     return longest > 0 ? 60 + 6.7 * (double)longest : 30; // characters of 12 pixels are this wide, or less
 }
 
-static void write_legend(FILE *out, const ft_picture *p) {
+static void write_legend(FILE *out, const ft_plan_picture *p) {
     for (int k = 0; k < p->line_count; k++) {
         double x = LEFT + PLOT_WIDTH + 22, y = TOP + 10 + 20 * k;
         if (p->lines[k].name[0] == '\0') continue;
@@ -141,7 +141,7 @@ static void write_legend(FILE *out, const ft_picture *p) {
     }
 }
 
-static void write_level(FILE *out, const ft_picture *p, const frame *f) {
+static void write_level(FILE *out, const ft_plan_picture *p, const frame *f) {
     if (!(p->level >= f->low && p->level <= f->high)) return;
     double y = down(f, p->level);
     fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"#b3261e\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>\n", LEFT,
@@ -149,7 +149,7 @@ static void write_level(FILE *out, const ft_picture *p, const frame *f) {
     text_at(out, LEFT + PLOT_WIDTH - 4, y - 5, "end", "fill=\"#b3261e\"", p->level_name);
 }
 
-static void draw(FILE *out, const ft_picture *p) {
+static void draw(FILE *out, const ft_plan_picture *p) {
     const frame f = frame_of(p);
     size_t heading = strlen(p->title) * 10 > strlen(p->subtitle) * 7 ? strlen(p->title) * 10 : strlen(p->subtitle) * 7;
     double width = LEFT + PLOT_WIDTH + legend_width(p), height = TOP + PLOT_HEIGHT + BOTTOM;
@@ -172,7 +172,7 @@ static void draw(FILE *out, const ft_picture *p) {
     fputs("</svg>\n", out);
 }
 
-ft_status ft_picture_write(const ft_picture *picture, const char *path) {
+ft_status ft_plan_picture_write(const ft_plan_picture *picture, const char *path) {
     ft_atomic_file file;
     FT_TRY(ft_atomic_open(&file, path));
     draw(file.stream, picture);

@@ -236,10 +236,10 @@ static int across_axis(const sweep *s) {
 // Before anything is planned: a sweep may take long.
 static ft_status check_picture(sweep *s) {
     int64_t lines = s->row_count / s->axes[across_axis(s)].count;
-    if (lines > FT_PICTURE_LINES) {
+    if (lines > FT_PLAN_PICTURE_LINES) {
         ft_fail(FT_INVALID, "plan",
                 "--svg: %lld lines, one for every combination without %s, but at most %d can be told apart",
-                (long long)lines, s->axes[across_axis(s)].option->name, FT_PICTURE_LINES);
+                (long long)lines, s->axes[across_axis(s)].option->name, FT_PLAN_PICTURE_LINES);
         ft_hint("sweep fewer values at once");
         return FT_INVALID;
     }
@@ -264,7 +264,7 @@ static ft_status draw(sweep *s) {
     const int64_t lines = s->row_count / points;
     double *y = ft_arena_alloc(&s->arena, (size_t)s->row_count * sizeof *y);
     bool *hollow = ft_arena_alloc(&s->arena, (size_t)s->row_count * sizeof *hollow), same_budget = true;
-    ft_picture_line line[FT_PICTURE_LINES];
+    ft_plan_picture_line line[FT_PLAN_PICTURE_LINES];
     if (y == NULL || hollow == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < s->axis_count; i++)
         s->axes[i].at = 0;
@@ -279,15 +279,15 @@ static ft_status draw(sweep *s) {
         hollow[at] = !r->fits;
         same_budget &= r->budget == s->all[0].budget;
         if (s->axes[right].at > 0) continue;
-        line[k] = (ft_picture_line){.name = line_name(s, right), .y = y + k * points, .hollow = hollow + k * points};
+        line[k] = (ft_plan_picture_line){.name = line_name(s, right), .y = y + k * points, .hollow = hollow + k * points};
         if (line[k].name == NULL) return FT_NO_MEMORY;
     } while (next_combination(s));
     char title[160], budget[160], subtitle[180];
     snprintf(title, sizeof title, "Planned peak memory: %s", ft_plan_model_name(&s->task->config));
     ft_plan_budget_text(s->task, &s->task->config, s->all[0].budget, budget, sizeof budget);
     snprintf(subtitle, sizeof subtitle, "budget %s", budget);
-    return ft_picture_write(
-        &(ft_picture){.title = title,
+    return ft_plan_picture_write(
+        &(ft_plan_picture){.title = title,
                       .subtitle = same_budget ? subtitle : "budgets differ",
                       .x_name = s->axes[right].option->name,
                       .y_name = "GiB reserved at the peak",

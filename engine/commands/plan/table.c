@@ -135,7 +135,7 @@ static ft_status draw(const table *t) {
     char title[160], budget[160], subtitle[180], lengths[USUAL + 1][16], names[COLUMNS][48];
     const char *labels[USUAL + 1];
     double y[COLUMNS][USUAL + 1];
-    ft_picture_line lines[COLUMNS];
+    ft_plan_picture_line lines[COLUMNS];
     snprintf(title, sizeof title, "Largest micro-batch that fits: %s", ft_plan_model_name(&t->config));
     ft_plan_budget_text(t->task, &t->config, t->budget, budget, sizeof budget);
     snprintf(subtitle, sizeof subtitle, "budget %s", budget);
@@ -148,9 +148,9 @@ static ft_status draw(const table *t) {
                  t->columns[k].recompute ? "recompute" : "no recompute");
         for (int i = 0; i < t->length_count; i++)
             y[k][i] = (double)t->cell[i][k];
-        lines[k] = (ft_picture_line){.name = names[k], .y = y[k]};
+        lines[k] = (ft_plan_picture_line){.name = names[k], .y = y[k]};
     }
-    return ft_picture_write(&(ft_picture){.title = title,
+    return ft_plan_picture_write(&(ft_plan_picture){.title = title,
                                           .subtitle = subtitle,
                                           .x_name = "tokens of every text",
                                           .y_name = "sequences at once",
