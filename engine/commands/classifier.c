@@ -1,5 +1,8 @@
 #include "engine/commands/commands.h"
 
+#include "engine/data/broken_pictures.h"
+#include "engine/data/picture_feed.h"
+
 #include "engine/data/tables/formats.h"
 #include "base/heap.h"
 #include "engine/hub/cache.h"
@@ -175,7 +178,8 @@ static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const
                                       .chat_template = c->options.data.chat_template,
                                       .chat_variables = c->options.data.chat_variables[0] != '\0' ? c->options.data.chat_variables : c->settings.chat_variables,
                                       .patch = (int32_t)c->config.picture.patch,
-                                      .tokens = (int32_t)c->config.picture.tokens};
+                                      .tokens = (int32_t)c->config.picture.tokens,
+                                      .workers = ft_picture_workers(&c->options, FT_BESIDE_NOTHING)};
     if (rows != NULL && ft_model_config_reads_pictures(&c->config)) return ft_fail(FT_INVALID, c->path, "a model of pictures embeds no texts");
     const ft_input_kind *kind = ft_model_config_reads_pictures(&c->config) ? &ft_picture_input
                                 : rows != NULL                ? &ft_text_input
@@ -248,6 +252,14 @@ ft_status ft_classifier_close(ft_classifier *c) {
     ft_arena_free(&c->arena);
     memset(c, 0, sizeof *c);
     return status;
+}
+
+ft_status ft_classifier_leave_out(const ft_classifier *c, ft_table *table, const char *path) {
+    ft_broken_pictures broken;
+    if (!ft_model_config_reads_pictures(&c->config) || c->options.data.broken_pictures != FT_BROKEN_SKIP) return FT_OK;
+    FT_TRY(ft_picture_input_leave_out(&c->input, table, path, &broken));
+    ft_broken_pictures_free(&broken);
+    return FT_OK;
 }
 
 ft_status ft_classifier_build(const ft_classifier *c, const ft_table *table, const char *path, const ft_labels *labels,

@@ -125,6 +125,8 @@ void ft_classifier_watch_end(void);
 ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, ft_logits *logits, float *losses,
                                 ft_predict_progress progress, void *context);
 
+// Of a model of pictures, with data.broken_pictures=skip: those that cannot be read leave the table, with warnings. No row may be left.
+ft_status ft_classifier_leave_out(const ft_classifier *classifier, ft_table *table, const char *path);
 // The data set of a table, as the model was trained on such; labels NULL: unlabelled. path: the file, for messages.
 ft_status ft_classifier_build(const ft_classifier *classifier, const ft_table *table, const char *path, const ft_labels *labels,
                               ft_dataset *dataset);

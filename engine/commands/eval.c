@@ -171,6 +171,9 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
     FT_TRY_GOTO((request.pictures ? ft_picture_source_read : ft_table_read)(r->data, &request, &table), done);
+    FT_TRY_GOTO(ft_classifier_leave_out(c, &table, r->data), done);
+    status = table.rows > 0 ? FT_OK : ft_fail(FT_INVALID, r->data, "none of its pictures can be read");
+    if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
     FT_TRY_GOTO(read_prompts(c, r, &table, &w), done);
     FT_TRY_GOTO(prepare(c, r, &table, &set, &w), done);

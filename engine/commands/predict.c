@@ -112,9 +112,11 @@ static ft_status run_stream(job *j, ft_classifier *c, const char *path) {
         bool found;
         FT_TRY(next_piece(j, c, &columns, &table, &found));
         if (!found) return FT_OK;
-        ft_status status = ft_predictions_table(&j->predictions, table.rows);
-        if (status == FT_OK) status = ft_predictions_add(&j->predictions, c, path, &table, j->r->data, show_progress, j);
-        if (status == FT_OK) status = write_piece(j, &table);
+        ft_status status = ft_classifier_leave_out(c, &table, j->r->data);
+        const bool some = table.rows > 0;
+        if (status == FT_OK && some) status = ft_predictions_table(&j->predictions, table.rows);
+        if (status == FT_OK && some) status = ft_predictions_add(&j->predictions, c, path, &table, j->r->data, show_progress, j);
+        if (status == FT_OK && some) status = write_piece(j, &table);
         ft_table_free(&table);
         FT_TRY(status);
         ft_blocks_pace(&j->blocks, ft_now() - begins);

@@ -113,6 +113,7 @@ typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMP
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of texts to go on with: what an assistant says, a prompt is answered with, and a text without either whole; or every token of all of them.
 typedef enum ft_learn { FT_LEARN_COMPLETION = 0, FT_LEARN_ALL } ft_learn;
+typedef enum ft_broken { FT_BROKEN_ERROR = 0, FT_BROKEN_SKIP } ft_broken; // pictures that cannot be read
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
 typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT, FT_FORMAT_CONLL, FT_FORMAT_SQUAD } ft_format;
 // What the windows of a long text come to. AUTO: as the model was trained with, else MEAN.
@@ -186,7 +187,17 @@ typedef struct ft_config {
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
         const char *feature_cache;              // of what a frozen trunk makes of texts: "auto", "off" or a directory
         int64_t feature_cache_limit;            // bytes of it
+        int64_t workers;                        // threads that read pictures; FT_AUTO
+        ft_broken broken_pictures;
     } data;
+    struct {
+        bool crop;
+        double crop_least, crop_most, crop_narrowest, crop_widest; // shares of the area, width / height
+        double flip;
+        const char *color_jitter; // engine/data/augment.h
+        int64_t randaugment, magnitude;
+        double erasing, mixup, cutmix;
+    } augment;
     struct {
         ft_task task;
         ft_loss_choice loss;

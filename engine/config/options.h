@@ -71,7 +71,7 @@ struct ft_section {
     size_t size;       // of the struct that the fields lie in
     bool lines;        // it has no rows: its keys are options of all sections, its values are kept as text (ft_config.lines)
 };
-extern const ft_section ft_model_section, ft_adapter_section, ft_data_section, ft_train_section, ft_eval_section, ft_memory_section,
+extern const ft_section ft_model_section, ft_adapter_section, ft_data_section, ft_augment_section, ft_train_section, ft_eval_section, ft_memory_section,
     ft_device_section, ft_output_section, ft_track_section, ft_notify_section;
 
 #define FT_OPTION_LIMIT 192       // options of all sections; for arrays with one entry an option

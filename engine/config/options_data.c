@@ -7,6 +7,7 @@ static const ft_option_choice format_choices[] = {
     {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL},
     {"conll", FT_FORMAT_CONLL}, {"squad", FT_FORMAT_SQUAD}, {NULL, 0}};
 
+static const ft_option_choice broken_choices[] = {{"error", FT_BROKEN_ERROR}, {"skip", FT_BROKEN_SKIP}, {NULL, 0}};
 static const ft_option_choice learn_choices[] = {{"completion", FT_LEARN_COMPLETION}, {"all", FT_LEARN_ALL}, {NULL, 0}};
 
 static const ft_option rows[] = {
@@ -85,5 +86,12 @@ static const ft_option rows[] = {
     SIZE(data.feature_cache_limit, FREE, "8GiB", 1 << 16, 1LL << 50,
          .help = "The most that the files of data.feature_cache may take together: those that were not used for longest go "
                  "first. Where one data set takes more, every text is computed in every epoch."),
+    INT(data.workers, FREE, "auto", 0, 256, .automatic = true, .unit = "threads",
+        .elsewhere = "num_workers dataloader_num_workers n_workers workers loader_workers preprocessing_num_workers",
+        .help = "Threads that read and change pictures ahead of the step. 0: none, the step's own does it. The same bits with any number. auto: 4, and 1 "
+                "beside the steps of a CPU."),
+    CHOICE(data.broken_pictures, FIXED, "error", broken_choices, .elsewhere = "on_error ignore_errors skip_errors verify_images ignore_broken_images",
+           .help = "What becomes of pictures that cannot be read. error: the first one ends the run before it begins. skip: all are left out, named and counted; to find "
+                   "them, every picture is read once more in front."),
 };
 const ft_section ft_data_section = {.name = "data", .help = "What it is trained and judged on.", .rows = rows, .count = ROWS};

@@ -14,7 +14,7 @@ static const ft_option rows[] = {
          .help = "Where the run is computed. cuda: the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is); cuda:1: the "
                  "second. auto: where driver, kernels and cuBLASLt are there, the CUDA device with most free memory if the run fits "
                  "it, else the CPU."),
-    INT(device.threads, FREE, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads num_workers dataloader_num_workers",
+    INT(device.threads, FREE, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads",
         .help = "Threads that compute. 0: one for every core this process may use. No processes load data: texts are tokenised once, before "
                 "the first step."),
     NAME(device.isa, FREE, "auto", isa_choices, .elsewhere = "cpu_arch simd",

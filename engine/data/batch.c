@@ -37,7 +37,8 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format 
                   {&batch->read_position, reads, true},
                   {&batch->cu_reads, bounds, true},
                   {&batch->cu_pieces, pieces, f->pieces},
-                  {&batch->label, reads, true}};
+                  {&batch->label, reads, true},
+                  {&batch->other_label, reads, f->mixed}};
     size_t at = 0;
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
         *layout[i].array = layout[i].there ? (int32_t *)(storage + at) : NULL;
@@ -45,6 +46,8 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format 
     }
     if (f->position_padding < 0) batch->position_row = batch->token_position;
     if (!several) batch->read_slot = batch->slot;
+    batch->share = f->mixed ? (float *)(storage + at) : NULL;
+    if (f->mixed) at += reads;
     batch->target = (float *)(storage + at);
     at += aligned((size_t)f->reads * (size_t)f->targets * sizeof(float));
     batch->patch = (void *)(storage + at);
@@ -106,6 +109,9 @@ static void list_read(ft_batch *batch, int32_t at, int32_t index, int32_t row, i
     batch->read_row[at] = row + position;
     batch->read_slot[at] = batch->slot[index];
     batch->read_position[at] = position;
+    if (!batch->format.mixed) return;
+    batch->other_label[at] = 0;
+    batch->share[at] = 1;
 }
 
 // What is to be learned of a read row: of a text, the same of all, or of the row itself.

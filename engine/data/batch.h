@@ -26,6 +26,7 @@ typedef struct ft_batch_format {
     int64_t patch_numbers;     // of every row, of pictures; 0: the batch has none
     ft_dtype patch_type;
     bool pieces;               // its sequences have bounds of pieces
+    bool mixed;                // its rows have a second label
 } ft_batch_format;
 
 // One micro-batch on the host. Its sequences are computed in all their tokens, but only some rows are read: those go through the
@@ -50,6 +51,8 @@ typedef struct ft_batch {
     int32_t *read_position;   // [reads] in its sequence
     int32_t *cu_reads;        // [sequences + 1] what cu_seqlens is of the rows that are read
     int32_t *label;           // [reads]; 0 when unlabelled
+    int32_t *other_label;     // [reads] a second label (picture_feed.h); NULL: not asked for
+    float *share;             // [reads] of the first label where there is a second one: 1 unless somebody says else
     float *target;            // [reads, targets]; 0 when the data has none
     int32_t *cu_pieces;       // [2 * sequences + 1] what cu_seqlens is of the pieces of sequences; NULL: not asked for
     void *patch;              // [tokens, patch_numbers] of patch_type: what a linear layer makes a row of; zeros where there is no patch
@@ -58,6 +61,7 @@ typedef struct ft_batch {
     ft_batch_format format;
     const int32_t *row_of;    // host, of an id: its row in the table of word embeddings, which `ids` then holds; -1: there is none.
                               // NULL: the id itself. Not the batch's
+    const struct ft_picture_feed *feed; // host: pictures as they stand in this epoch (picture_feed.h); NULL: as they lie in the data set. Not the batch's
     void *storage; // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
 } ft_batch;
 

@@ -236,3 +236,10 @@ ft_status ft_table_split(ft_table *table, const int32_t *fold_of, int fold, ft_t
     table->rows = kept;
     return FT_OK;
 }
+
+void ft_table_leave_out(ft_table *table, const bool *marked) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < table->rows; i++)
+        if (!marked[i]) move_row(table, i, table, kept++);
+    table->rows = kept;
+}

@@ -21,5 +21,7 @@ ft_status ft_folds_assign(const char *const *label, const char *const *group, in
 // Moves the rows of `fold` into *out, whose texts stay in `table`: free *out first, or at least do not read it afterwards.
 // moved_row, kept_row [table->rows]: of which row of the file each of theirs is. *out is {0} on failure.
 ft_status ft_table_split(ft_table *table, const int32_t *fold_of, int fold, ft_table *out, int64_t *kept_row, int64_t *moved_row);
+// Rows that are marked, [table->rows], leave the table.
+void ft_table_leave_out(ft_table *table, const bool *marked);
 
 #endif

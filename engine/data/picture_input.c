@@ -1,17 +1,17 @@
 // picture_input.c - pictures as an input: files, decoded and resized once, when the data set is built. The texts of a table are their paths.
-#include "engine/data/batch.h"
+#include "engine/data/broken_pictures.h"
+#include "engine/data/folds.h"
+#include "engine/data/picture_fill.h"
 #include "engine/data/picture_set.h"
+#include "engine/data/picture_threads.h"
 
 #include "base/files.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/pace.h"
 #include "base/sha256.h"
 #include "base/spill.h"
-#include "base/stop.h"
 #include "engine/data/input.h"
 #include "engine/data/pictures/picture_files.h"
-#include "kernels/half.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,7 @@
 typedef struct pictures {
     ft_picture_rules rules;
     int32_t patch, tokens;
+    int workers;
     char digest[65];
 } pictures;
 
@@ -28,6 +29,7 @@ static ft_status open_rules(const ft_input_request *request, void **own) {
     *own = p;
     p->patch = request->patch;
     p->tokens = request->tokens;
+    p->workers = request->workers;
     FT_TRY(ft_picture_rules_load(request->directory, &p->rules));
     return ft_sha256(&p->rules, sizeof p->rules, p->digest); // it was all zero before
 }
@@ -46,49 +48,158 @@ static const char *const *files(const void *own) {
 
 // ---- a data set -----------------------------------------------------------------------------------------------------------
 
-static ft_status read_picture(const pictures *p, const ft_picture_files *files, int64_t row, uint8_t *out) {
-    char where[FT_PICTURE_WHERE];
+typedef struct reading {
+    const pictures *by;
+    const ft_input_wanted *wanted;
+    ft_picture_set *set;
+    pthread_mutex_t lock; // of what several threads find out
+    bool *done;           // [rows]
+    int64_t low;          // rows from the first on that are
+} reading;
+
+static ft_status decode(const ft_picture_files *files, int64_t row, const char *where, ft_picture *picture) {
     ft_picture_bytes bytes;
-    ft_picture picture;
     FT_TRY(ft_picture_files_read(files, row, &bytes));
-    ft_picture_files_where(files, row, where);
-    ft_status status = ft_picture_decode(bytes.bytes, bytes.length, where, &picture);
+    const ft_status status = ft_picture_decode(bytes.bytes, bytes.length, where, picture);
     ft_picture_bytes_free(&bytes);
-    FT_TRY(status);
-    status = ft_picture_prepare(&p->rules, &picture, where, out);
+    return status;
+}
+
+// What a decoder has beside the picture is at most twice that (a progressive JPEG's coefficients), and so is what comes after it.
+static size_t heap_of(const ft_picture_rules *rules, const ft_picture *picture) {
+    enum { OF_A_DECODER = 64 << 10 };
+    return 3 * FT_PICTURE_CHANNELS * (size_t)picture->width * (size_t)picture->height + (size_t)FT_PICTURE_CHANNELS * (size_t)picture->height * (size_t)rules->width + OF_A_DECODER;
+}
+
+static ft_status read_picture(const pictures *p, const ft_picture_files *files, int64_t row, uint8_t *out, size_t *heap) {
+    char where[FT_PICTURE_WHERE];
+    ft_picture picture = {.pixels = NULL};
+    ft_picture_files_where(files, row, where);
+    FT_TRY(decode(files, row, where, &picture));
+    *heap = heap_of(&p->rules, &picture);
+    const ft_status status = ft_picture_prepare(&p->rules, &picture, where, out);
     ft_picture_free(&picture);
     return status;
 }
 
-static ft_status read_row(const pictures *p, const ft_input_wanted *w, const ft_picture_set *set, int64_t row) {
+static ft_status read_row(void *context, int64_t row) {
+    reading *r = context;
+    const ft_input_wanted *w = r->wanted;
+    ft_picture_set *set = r->set;
     char where[512];
-    const ft_status status = read_picture(p, set->files, row, set->pixels + (size_t)row * ft_picture_set_bytes(set));
+    size_t heap = 0;
+    const ft_status status = read_picture(r->by, set->files, row, set->pixels + (size_t)row * ft_picture_set_bytes(set), &heap);
     if (status == FT_INVALID && !ft_path_is_directory(w->path)) ft_hint("it is named in %s", ft_table_where(w->table, w->path, row, where));
+    set->key[row] = (int32_t)w->table->line[row];
+    pthread_mutex_lock(&r->lock);
+    if (heap > set->largest) set->largest = heap;
+    r->done[row] = true;
+    while (r->low < w->table->rows && r->done[r->low]) r->low++;
+    ft_spill_written(set->pixels, (size_t)r->low * ft_picture_set_bytes(set));
+    pthread_mutex_unlock(&r->lock);
     return status;
 }
 
 static ft_status read_all(const pictures *p, const ft_input_wanted *w, ft_picture_set *set) {
-    const size_t bytes = ft_picture_set_bytes(set);
+    reading r = {.by = p, .wanted = w, .set = set};
     FT_TRY(ft_picture_files_open(w->path, w->table, &set->files));
-    for (int64_t row = 0; row < w->table->rows; row++) {
-        FT_TRY(read_row(p, w, set, row));
-        ft_spill_written(set->pixels, (size_t)(row + 1) * bytes);
-        if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped while pictures were read");
-        if (row % 64 == 0) ft_status_line("reading pictures %lld / %lld", (long long)row, (long long)w->table->rows);
-    }
-    ft_status_line("%s", "");
+    r.done = ft_calloc((size_t)w->table->rows + 1, sizeof *r.done, "which pictures were read");
+    if (r.done == NULL) return FT_NO_MEMORY;
+    pthread_mutex_init(&r.lock, NULL);
+    const ft_status status = ft_pictures_each(p->workers, w->table->rows, "reading pictures", read_row, &r);
+    pthread_mutex_destroy(&r.lock);
+    free(r.done);
     ft_spill_settle(set->pixels);
-    return FT_OK;
+    ft_spill_settle(set->key);
+    return status;
 }
 
 static ft_status new_set(const pictures *p, int64_t examples, ft_picture_set **out) {
     ft_picture_set *set = *out = ft_calloc(1, sizeof *set, "a set of pictures");
     if (set == NULL) return FT_NO_MEMORY;
-    *set = (ft_picture_set){.height = p->rules.height, .width = p->rules.width, .patch = p->patch, .tokens = p->tokens};
-    memcpy(set->value, p->rules.value, sizeof set->value);
+    *set = (ft_picture_set){.height = p->rules.height, .width = p->rules.width, .patch = p->patch, .tokens = p->tokens, .rules = p->rules};
     set->pixels = ft_spill_calloc((size_t)examples, ft_picture_set_bytes(set), "pictures");
-    return set->pixels != NULL ? FT_OK : FT_NO_MEMORY;
+    set->key = ft_spill_calloc((size_t)examples, sizeof *set->key, "the lines of pictures");
+    return set->pixels != NULL && set->key != NULL ? FT_OK : FT_NO_MEMORY;
 }
+
+// ---- those that are broken ------------------------------------------------------------------------------------------------
+
+typedef struct looking {
+    const pictures *by;
+    const ft_picture_files *files;
+    size_t bytes; // of a picture in the model's size
+    bool *broken; // [rows]
+    pthread_mutex_t lock;
+    ft_broken_pictures *list;
+} looking;
+
+// Of a picture that is broken the message of that; other failures, as for want of memory, are failures.
+static ft_status note_broken(looking *l, int64_t row) {
+    l->broken[row] = true;
+    pthread_mutex_lock(&l->lock);
+    ft_broken_picture *of = &l->list->list[l->list->count];
+    *of = (ft_broken_picture){.row = row, .name = ft_arena_format(&l->list->arena, "%s", ft_picture_files_name(l->files, row)),
+                              .error = ft_arena_format(&l->list->arena, "%s", ft_error_message())};
+    const bool there = of->name != NULL && of->error != NULL;
+    l->list->count += there;
+    pthread_mutex_unlock(&l->lock);
+    ft_error_clear();
+    return there ? FT_OK : FT_NO_MEMORY;
+}
+
+static ft_status look_at(void *context, int64_t row) {
+    looking *l = context;
+    size_t heap;
+    uint8_t *out = ft_calloc(1, l->bytes, "a picture");
+    if (out == NULL) return FT_NO_MEMORY;
+    const ft_status status = read_picture(l->by, l->files, row, out, &heap);
+    free(out);
+    return status == FT_INVALID ? note_broken(l, row) : status;
+}
+
+static int by_row(const void *a, const void *b) {
+    const ft_broken_picture *x = a, *y = b;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static ft_status look_at_all(const pictures *p, ft_table *table, const char *path, looking *l) {
+    ft_picture_files *files = NULL;
+    l->broken = ft_calloc((size_t)table->rows + 1, sizeof *l->broken, "broken pictures");
+    l->list->list = ft_calloc((size_t)table->rows + 1, sizeof *l->list->list, "broken pictures");
+    if (l->broken == NULL || l->list->list == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_picture_files_open(path, table, &files));
+    l->files = files;
+    ft_status status = ft_pictures_each(p->workers, table->rows, "looking at pictures", look_at, l);
+    ft_picture_files_close(files);
+    if (status != FT_OK || l->list->count == 0) return status;
+    qsort(l->list->list, (size_t)l->list->count, sizeof *l->list->list, by_row);
+    ft_table_leave_out(table, l->broken);
+    return FT_OK;
+}
+
+ft_status ft_picture_input_leave_out(const ft_input *input, ft_table *table, const char *path, ft_broken_pictures *list) {
+    const pictures *p = input->own;
+    looking l = {.by = p, .bytes = (size_t)p->rules.width * (size_t)p->rules.height * FT_PICTURE_CHANNELS, .list = list};
+    *list = (ft_broken_pictures){.count = 0};
+    pthread_mutex_init(&l.lock, NULL);
+    const ft_status status = look_at_all(p, table, path, &l);
+    pthread_mutex_destroy(&l.lock);
+    free(l.broken);
+    for (int64_t i = 0; status == FT_OK && i < list->count; i++) ft_warn("%s: %s: left out", list->list[i].name, list->list[i].error);
+    if (status == FT_OK && list->count > 0)
+        ft_warn("%s: %lld of %lld pictures cannot be read and are left out (data.broken_pictures=skip)", path, (long long)list->count, (long long)(table->rows + list->count));
+    if (status != FT_OK) ft_broken_pictures_free(list);
+    return status;
+}
+
+void ft_broken_pictures_free(ft_broken_pictures *list) {
+    free(list->list);
+    ft_arena_free(&list->arena);
+    *list = (ft_broken_pictures){.count = 0};
+}
+
+// ---- a data set, built ----------------------------------------------------------------------------------------------------
 
 // Of the list and of what it names.
 static void digest_of(const ft_table *table, const ft_picture_set *set, ft_dataset *data) {
@@ -123,48 +234,6 @@ static ft_status build(const void *own, const ft_input_wanted *w, ft_dataset *da
 
 static int64_t length(const ft_dataset *data, int64_t sequence) { return (void)sequence, ft_picture_set_rows(data->pictures); }
 
-// A patch as (channel, row, column).
-static void fill_floats(const ft_picture_set *set, const uint8_t *corner, float *out) {
-    const size_t stride = (size_t)set->width * FT_PICTURE_CHANNELS;
-    for (int c = 0; c < FT_PICTURE_CHANNELS; c++)
-        for (int32_t y = 0; y < set->patch; y++) {
-            const uint8_t *pixel = corner + (size_t)y * stride + c;
-            for (int32_t x = 0; x < set->patch; x++, pixel += FT_PICTURE_CHANNELS) *out++ = set->value[c][*pixel];
-        }
-}
-
-static void fill_halves(const ft_picture_set *set, uint16_t (*value)[256], const uint8_t *corner, uint16_t *out) {
-    const size_t stride = (size_t)set->width * FT_PICTURE_CHANNELS;
-    for (int c = 0; c < FT_PICTURE_CHANNELS; c++)
-        for (int32_t y = 0; y < set->patch; y++) {
-            const uint8_t *pixel = corner + (size_t)y * stride + c;
-            for (int32_t x = 0; x < set->patch; x++, pixel += FT_PICTURE_CHANNELS) *out++ = value[c][*pixel];
-        }
-}
-
-// In front of the patches a row's id says which vector it is; patches have 0 (model/blocks/patches.h).
-static void fill(const ft_dataset *data, int64_t sequence, ft_batch *batch, int32_t row) {
-    const ft_picture_set *set = data->pictures;
-    const ft_dtype type = batch->format.patch_type;
-    const size_t bytes = (size_t)ft_picture_set_numbers(set) * ft_dtype_size(type);
-    const uint8_t *pixels = ft_picture_set_at(set, ft_dataset_example(data, sequence));
-    uint16_t halves[FT_PICTURE_CHANNELS][256];
-    char *out = (char *)batch->patch + (size_t)row * bytes;
-    for (int c = 0; c < FT_PICTURE_CHANNELS && ft_is_half(type); c++) ft_narrow(type, set->value[c], halves[c], 256);
-    for (int32_t i = 0; i < set->tokens; i++, row++, out += bytes) {
-        batch->ids[row] = i + 1;
-        batch->token_type[row] = 0;
-        memset(out, 0, bytes);
-    }
-    for (int32_t y = 0; y < set->height; y += set->patch)
-        for (int32_t x = 0; x < set->width; x += set->patch, row++, out += bytes) {
-            const uint8_t *corner = pixels + ((size_t)y * (size_t)set->width + (size_t)x) * FT_PICTURE_CHANNELS;
-            batch->ids[row] = batch->token_type[row] = 0;
-            if (type == FT_F32) fill_floats(set, corner, (float *)(void *)out);
-            else fill_halves(set, halves, corner, (uint16_t *)(void *)out);
-        }
-}
-
 const ft_input_kind ft_picture_input = {.name = "pictures",
                                         .open = open_rules,
                                         .close = free,
@@ -173,4 +242,4 @@ const ft_input_kind ft_picture_input = {.name = "pictures",
                                         .files = files,
                                         .build = build,
                                         .length = length,
-                                        .fill = fill};
+                                        .fill = ft_picture_fill};

@@ -9,6 +9,7 @@
 void ft_picture_set_free(ft_picture_set *set) {
     if (set == NULL) return;
     ft_spill_free(set->pixels);
+    ft_spill_free(set->key);
     ft_picture_files_close(set->files);
     free(set);
 }
@@ -27,7 +28,7 @@ ft_status ft_picture_set_own(ft_picture_set *pictures, int64_t examples, ft_data
 }
 
 size_t ft_picture_set_host_bytes(const ft_picture_set *set) {
-    return set != NULL ? ft_spill_host_bytes(set->pixels) + ft_picture_files_host_bytes(set->files) : 0;
+    return set != NULL ? ft_spill_host_bytes(set->pixels) + ft_spill_host_bytes(set->key) + ft_picture_files_host_bytes(set->files) : 0;
 }
 
 const char *ft_picture_set_name(const ft_picture_set *set, int64_t example) { return ft_picture_files_name(set->files, example); }

@@ -8,8 +8,10 @@
 typedef struct ft_picture_set {
     int32_t height, width; // pixels
     int32_t patch, tokens; // pixels of a side of a patch; rows in front of the patches
-    float value[FT_PICTURE_CHANNELS][256];
+    ft_picture_rules rules; // how they came to that size, and which numbers their bytes are
     uint8_t *pixels; // [examples, height, width, 3] (base/spill.h)
+    int32_t *key;    // [examples] what a picture is known by in drawing (augment.h): its line in the file, whatever was left out; the same
+    size_t largest;  // bytes that reading one of them in its full size takes of the heap, at most
     struct ft_picture_files *files; // whose they are (pictures/picture_files.h)
 } ft_picture_set;
 

@@ -125,8 +125,8 @@ static void test_lines_of_the_space(void **state) {
     expect_override_error("space.train.batch_size= choice(1) ; 2", "cannot hold a ; or #", NULL);
     expect_override_error("study.trails=3", "unknown option study.trails", "did you mean study.trials?");
     // Processes that load data, which there are none of, are not workers of a study.
-    expect_override_error("data.num_workers=4", "unknown option data.num_workers", "called device.threads here");
-    expect_override_error("train.dataloader_num_workers=4", "unknown option train.dataloader_num_workers", "called device.threads here");
+    expect_override_error("data.num_workers=4", "unknown option data.num_workers", "called data.workers here");
+    expect_override_error("train.dataloader_num_workers=4", "unknown option train.dataloader_num_workers", "called data.workers here");
     expect_override_error("study.n_jobs=4", "unknown option study.n_jobs", "called study.parallel here");
 }
 

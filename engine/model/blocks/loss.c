@@ -46,9 +46,12 @@ ft_status ft_pass_plain_losses(ft_pass *pass, ft_tensor logits, ft_tensor losses
 
 static ft_status cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     const ft_model *m = pass->model;
-    if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0) return plain_cross_entropy(pass, logits, losses, logits);
+    const bool mixed = pass->batch->other_label != NULL;
+    if (!mixed && m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0) return plain_cross_entropy(pass, logits, losses, logits);
     ft_weighted_cross_entropy_args args = {.logits = logits,
                                            .labels = pass->batch->label,
+                                           .other = pass->batch->other_label,
+                                           .share = mixed ? pass->batch->share : NULL,
                                            .class_weight = class_weight(m),
                                            .smoothing = m->loss.smoothing,
                                            .gamma = m->loss.gamma,

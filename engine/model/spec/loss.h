@@ -9,6 +9,7 @@ typedef struct ft_loss {
     ft_loss_choice kind;       // CROSS_ENTROPY (and AUTO): of a class each; BCE: of classes; MSE: of numbers, both targets
     float smoothing;           // CROSS_ENTROPY
     float gamma;               // of the focal loss; 0: none
+    bool mixes;                // a row has two labels, the first by a share (CROSS_ENTROPY without gamma)
     const float *class_weight; // [outputs], host; NULL: all 1. Of BCE the weight of the positive examples
 } ft_loss;
 

@@ -5,6 +5,7 @@
 #include "engine/train/job/data_report.h"
 #include "engine/train/job/features.h"
 #include "engine/train/step/predict.h"
+#include "engine/train/step/step.h"
 #include "kernels/devices/devices.h"
 
 #include <unistd.h>
@@ -86,16 +87,19 @@ void ft_host_add_planning(ft_host_memory *others) {
 void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t device, int later_threads, ft_host_memory *out) {
     const bool of_host = !ft_device_queues(room->device);
     const ft_feature_bytes features = ft_job_feature_bytes(room->job);
+    ft_picture_feed_request feed;
+    const bool feeds = ft_step_feeds(room, &feed);
+    later_threads += feeds ? feed.workers : 0;
     ft_host_sources sources = {.held = room->job->held,
                                .texts = ft_job_texts_bytes(room->job),
                                .device = device,
                                .planned = planned,
-                               .features = features.held,
+                               .features = features.held + (feeds ? ft_picture_feed_heap_bytes(&feed) : 0),
                                .trace = room->config->memory.timeline ? ft_memory_trace_bytes() : 0,
                                .evaluation = evaluation_bytes(room),
                                .files = files_bytes(room),
                                .mapped = room->job->weights_bytes + features.all - features.held,
-                               .threads = of_host ? room->device->target.threads : 1,
+                               .threads = (of_host ? room->device->target.threads : 1) + (feeds ? feed.workers : 0),
                                .later_threads = later_threads,
                                .of_host = of_host,
                                .lent = room->trunk != NULL};

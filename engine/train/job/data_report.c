@@ -143,6 +143,14 @@ ft_status ft_data_report_splits(const ft_job *job) {
 
 // ---- for programs -------------------------------------------------------------------------------------------------
 
+// Pictures that were left out.
+static json_t *broken_json(const ft_split_data *d, bool *failed) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < d->broken.count; i++)
+        ft_json_append(array, json_pack("{s:o, s:o}", "file", ft_json_text(d->broken.list[i].name), "error", ft_json_text(d->broken.list[i].error)), failed);
+    return array;
+}
+
 json_t *ft_data_report_json(const ft_job *job, ft_split split, bool *failed) {
     const ft_split_data *d = &job->split[split];
     const ft_data_report *r = &d->report;
@@ -153,12 +161,14 @@ json_t *ft_data_report_json(const ft_job *job, ft_split split, bool *failed) {
     for (int c = 0; counts != NULL && c < job->labels.count; c++)
         ft_json_put(classes, job->label_names[c], json_integer((json_int_t)counts[c]), failed);
     free(counts);
-    return json_pack("{s:o, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
+    json_t *object = json_pack("{s:o, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
                      d->table.sha256, "text_column", d->table.text_column, "pair_column", d->table.pair_column, "label_column",
                      d->table.label_column, "examples", (json_int_t)d->data.examples, "sequences", (json_int_t)d->data.sequences, "tokens", (json_int_t)d->data.tokens, "longest",
                      d->data.longest, "truncated", (json_int_t)d->data.truncated, "repeated", (json_int_t)r->repeated,
                      "contradicting", (json_int_t)r->contradicting, "in_train", (json_int_t)r->known, "empty",
                      (json_int_t)r->empty, "length_quantiles", lengths, "classes", classes);
+    if (object != NULL && d->data.pictures != NULL) ft_json_put(object, "broken", broken_json(d, failed), failed);
+    return object;
 }
 
 // Of a class what Jansson keeps by its number, the number, its place in a table, and a line of the file; the name stands in both.
@@ -167,7 +177,11 @@ size_t ft_data_report_json_bytes(const ft_job *job) {
     size_t bytes = 0;
     if (job->without_data || !ft_task_has_classes(job->task)) return 0;
     for (int c = 0; c < job->labels.count; c++) bytes += ENTRY + LINE + 2 * strlen(job->label_names[c]);
-    int splits = 0;
-    for (int s = 0; s < FT_SPLITS; s++) splits += job->split[s].present;
-    return (size_t)splits * bytes;
+    size_t splits = 0, broken = 0;
+    for (int s = 0; s < FT_SPLITS; s++) {
+        splits += job->split[s].present;
+        for (int64_t i = 0; i < job->split[s].broken.count; i++)
+            broken += 2 * (ENTRY + LINE + strlen(job->split[s].broken.list[i].name) + strlen(job->split[s].broken.list[i].error));
+    }
+    return splits * bytes + broken;
 }

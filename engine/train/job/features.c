@@ -100,6 +100,7 @@ ft_status ft_job_plan_features(ft_job *job) {
     job->features = (ft_job_features){.on = false};
     if (ft_task_reads_rows(job->task) || job->model_config.late_pooling) return FT_OK; // almost every row of a text is read
     if (strcmp(c->data.feature_cache, "off") == 0 || !ft_model_trunk_is_fixed(c)) return FT_OK;
+    if (ft_augment_changes(&job->augment) || ft_augment_mixes(&job->augment)) return FT_OK; // a picture is another one in every epoch
     FT_TRY(choose_directory(job));
     job->features.on = true;
     return job->without_data ? FT_OK : plan_rows(job);
@@ -135,7 +136,7 @@ static void add_picture(ft_sha256_state *hash, const ft_dataset *data, int64_t e
     const ft_picture_set *set = data->pictures;
     const int64_t facts[] = {set->height, set->width};
     ft_sha256_add(hash, facts, sizeof facts);
-    ft_sha256_add(hash, set->value, sizeof set->value);
+    ft_sha256_add(hash, set->rules.value, sizeof set->rules.value);
     ft_sha256_add(hash, ft_picture_set_at(set, example), ft_picture_set_bytes(set));
 }
 

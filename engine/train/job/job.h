@@ -6,6 +6,8 @@
 #define FT_TRAIN_JOB_H
 
 #include "engine/config/config.h"
+#include "engine/data/augment.h"
+#include "engine/data/broken_pictures.h"
 #include "engine/data/feature_cache.h"
 #include "engine/data/input.h"
 #include "engine/data/report.h"
@@ -23,6 +25,7 @@ typedef struct ft_split_data {
     ft_table table;
     int64_t *source_row; // [examples] of which row of the file each is (base/spill.h); NULL: the table is the whole file
     ft_dataset data;
+    ft_broken_pictures broken; // that were left out (data.broken_pictures), before anything else was done with the table
     ft_data_report report; // ft_job_measure; all zero without
 } ft_split_data;
 
@@ -60,6 +63,7 @@ typedef struct ft_job {
     const ft_task_spec *wanted; // the task that files are read for, before it is known which one train.task = auto means
     const ft_task_spec *task;
     ft_loss loss;              // of training
+    ft_augment augment;        // of pictures, in training
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them
     int max_length;            // rows of a sequence

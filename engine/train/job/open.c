@@ -6,6 +6,7 @@
 #include "base/spill.h"
 #include "engine/data/folds.h"
 #include "engine/data/holdout.h"
+#include "engine/data/picture_feed.h"
 #include "engine/data/picture_set.h"
 #include "engine/data/pictures/source.h"
 #include "engine/data/tables/formats.h"
@@ -86,6 +87,12 @@ static ft_status cut_folds(ft_job *job) {
     return status;
 }
 
+static ft_status leave_out_broken(ft_job *job, ft_split_data *d) {
+    if (job->config->data.broken_pictures != FT_BROKEN_SKIP || !ft_model_config_reads_pictures(&job->model_config)) return FT_OK;
+    FT_TRY(ft_picture_input_leave_out(&job->input, &d->table, d->path, &d->broken));
+    return d->table.rows > 0 ? FT_OK : ft_fail(FT_INVALID, d->path, "none of its %lld pictures can be read", (long long)d->broken.count);
+}
+
 static ft_status read_tables(ft_job *job) {
     const ft_config *c = job->config;
     const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
@@ -110,6 +117,7 @@ static ft_status read_tables(ft_job *job) {
             close(file);
         }
         FT_TRY((request.pictures ? ft_picture_source_read : ft_table_read)(d->path, &request, &d->table));
+        FT_TRY(leave_out_broken(job, d));
         d->present = true;
     }
     return cut_folds(job);
@@ -161,7 +169,8 @@ static ft_status open_data(ft_job *job) {
     const char *truncation = ft_task_truncation(c, job->wanted);
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation,
                                       .learn_all = c->data.learn == FT_LEARN_ALL, .chat_template = c->data.chat_template, .chat_variables = c->data.chat_variables,
-                                      .patch = (int32_t)job->model_config.picture.patch, .tokens = (int32_t)job->model_config.picture.tokens};
+                                      .patch = (int32_t)job->model_config.picture.patch, .tokens = (int32_t)job->model_config.picture.tokens,
+                                      .workers = ft_picture_workers(c, FT_BESIDE_NOTHING)};
     FT_TRY(ft_input_open(kind, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
     FT_TRY(ft_fit_picture(&job->input, &job->model_config, job->tokenizer_dir));
@@ -204,6 +213,14 @@ static ft_status check_pictures(const ft_job *job) {
     return FT_INVALID;
 }
 
+// What is for pictures alone.
+static ft_status check_texts(const ft_job *job) {
+    const ft_config *c = job->config;
+    const bool mixes = ft_augment_mixes(&job->augment);
+    if (!ft_augment_changes(&job->augment) && !mixes && c->data.broken_pictures == FT_BROKEN_ERROR) return FT_OK;
+    return ft_fail(FT_INVALID, c->data.broken_pictures != FT_BROKEN_ERROR ? "data.broken_pictures" : "augment", "this is for pictures, and %s reads texts", c->model.path);
+}
+
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
     job->wanted = wanted_task(job);
@@ -213,7 +230,8 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
     FT_TRY(ft_fit_task(job->wanted, &job->model_config));
-    if (ft_model_config_reads_pictures(&job->model_config)) FT_TRY(check_pictures(job));
+    FT_TRY(ft_augment_parse(config, &job->augment));
+    FT_TRY(ft_model_config_reads_pictures(&job->model_config) ? check_pictures(job) : check_texts(job));
     if (ft_task_has_tokens(job->wanted)) ft_model_config_set_tokens(&job->model_config);
     if (ft_task_has_spans(job->wanted)) ft_model_config_set_spans(&job->model_config);
     if (ft_task_has_language(job->wanted)) ft_model_config_set_language(&job->model_config);
@@ -321,6 +339,7 @@ bool ft_job_evaluates(const ft_job *job, ft_split split) {
 void ft_job_close(ft_job *job) {
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_dataset_free(&job->split[s].data);
+        ft_broken_pictures_free(&job->split[s].broken);
         ft_table_free(&job->split[s].table);
         ft_spill_free(job->split[s].source_row);
     }

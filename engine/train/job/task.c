@@ -50,6 +50,8 @@ static ft_status check_options(const ft_job *job) {
     }
     if (c->train.label_smoothing > 0 && !ft_task_smooths(task->id))
         return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", name);
+    if (ft_augment_mixes(&job->augment) && (!ft_task_smooths(task->id) || !ft_loss_smooths(c->train.loss)))
+        return ft_fail(FT_INVALID, c->augment.mixup > 0 ? "augment.mixup" : "augment.cutmix", "labels are mixed in the cross-entropy of single_label");
     if (task->balance == NULL && strcmp(c->train.class_weights, "none") != 0)
         return ft_fail(FT_INVALID, "train.class_weights", "train.task = %s has no %s", name,
                        ft_task_has_classes(task) ? "weights of classes" : "classes");
@@ -138,7 +140,7 @@ static ft_status balanced_weights(const ft_job *job, float *weight) {
 
 ft_status ft_task_set_loss(ft_job *job) {
     const ft_config *c = job->config;
-    job->loss = (ft_loss){.kind = ft_task_loss(job->task->id), .smoothing = (float)c->train.label_smoothing};
+    job->loss = (ft_loss){.kind = ft_task_loss(job->task->id), .smoothing = (float)c->train.label_smoothing, .mixes = ft_augment_mixes(&job->augment)};
     if (c->train.loss == FT_LOSS_FOCAL) job->loss.gamma = (float)c->train.focal_gamma;
     if (strcmp(c->train.class_weights, "none") == 0) return FT_OK;
     float *weight = ft_arena_alloc(&job->arena, (size_t)job->labels.count * sizeof *weight);

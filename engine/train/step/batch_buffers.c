@@ -14,7 +14,8 @@ static unsigned orders_of(const ft_model *model, bool trains) {
            (is_trained(model, model->token_type) ? FT_ORDER_TYPES : 0);
 }
 
-static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, unsigned orders) {
+static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, bool trains) {
+    const unsigned orders = orders_of(model, trains);
     return (ft_batch_format){.sequences = capacity.sequences,
                              .tokens = capacity.tokens,
                              .reads = capacity.reads,
@@ -25,6 +26,7 @@ static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, un
                              .orders = model->reads_features ? 0 : orders,
                              .patch_numbers = model->reads_features ? 0 : ft_model_patch_numbers(model),
                              .patch_type = model->dtype,
+                             .mixed = trains && model->loss.mixes,
                              .pieces = !model->reads_features && model->first_and_mean,
                              .feature_bytes = model->reads_features ? ft_model_feature_bytes(model) : 0};
 }
@@ -42,7 +44,7 @@ static ft_status create_slot(const ft_model *model, const ft_batch_format *forma
 }
 
 ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, bool trains, ft_batch_buffers *b) {
-    const ft_batch_format format = format_of(model, capacity, orders_of(model, trains));
+    const ft_batch_format format = format_of(model, capacity, trains);
     *b = (ft_batch_buffers){.memory = model->memory, .longest = capacity.longest, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
     // The host first, which may refuse: then nothing of the device is there yet, and a scope that fails has nothing to free.
     for (int i = 0; i < b->slots; i++) // zeros: the gaps travel too
@@ -78,7 +80,9 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     const double before = ft_now();
     FT_TRY(f->event_sync(device, s->copied));
     b->waited = ft_now() - before;
+    s->staging.feed = b->feed;
     FT_TRY(ft_batch_fill(&s->staging, data, order, first, count, first_slot));
+    if (b->feed != NULL) ft_picture_feed_label(b->feed, &s->staging, data);
     if (b->bucket > 0) FT_TRY(ft_batch_fill_up(&s->staging, b->bucket, b->longest));
     ft_batch_put_in_order(&s->staging, b->space);
     s->device.filler = s->staging.filler;

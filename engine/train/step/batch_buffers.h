@@ -11,6 +11,7 @@
 #ifndef FT_BATCH_BUFFERS_H
 #define FT_BATCH_BUFFERS_H
 
+#include "engine/data/picture_feed.h"
 #include "engine/model/model.h"
 
 enum { FT_BATCH_SLOTS = 2 };
@@ -30,6 +31,7 @@ typedef struct ft_batch_buffers {
     int slots;
     int present;     // the slot of the last load
     int32_t bucket;  // batches are filled up to multiples of so many tokens; 0: they are not
+    const ft_picture_feed *feed; // of pictures as they stand in this epoch, taken before they are loaded; NULL: as they lie there. Not the buffers'
     double waited;   // seconds of the last load until the device had left its slot
     ft_batch device; // that slot's: what ops are given until the next load
 } ft_batch_buffers;

@@ -193,6 +193,31 @@ static ft_status make_graphs(ft_step *step) {
     return FT_OK;
 }
 
+static ft_status make_feed(ft_step *step) {
+    ft_room *room = step->room;
+    ft_picture_feed_request request;
+    if (!ft_step_feeds(room, &request)) return FT_OK;
+    FT_TRY(ft_memory_alloc_staging(room->memory, ft_picture_feed_bytes(&request), "pictures ahead of the step", &step->pictures));
+    if (room->rehearses) return FT_OK;
+    FT_TRY(ft_picture_feed_open(&request, step->pictures, &step->feed));
+    step->buffers.feed = step->feed;
+    return FT_OK;
+}
+
+bool ft_step_feeds(const ft_room *room, ft_picture_feed_request *request) {
+    const ft_job *job = room->job;
+    const bool changes = ft_augment_changes(&job->augment) || ft_augment_mixes(&job->augment);
+    *request = (ft_picture_feed_request){.augment = job->augment,
+                                         .height = (int32_t)job->model_config.picture.height,
+                                         .width = (int32_t)job->model_config.picture.width,
+                                         .seed = (uint64_t)room->config->train.seed,
+                                         .batch = room->config->train.batch_size,
+                                         .most = room->plan.capacity.sequences,
+                                         .workers = ft_picture_workers(room->config, ft_device_queues(room->device) ? FT_BESIDE_GPU : FT_BESIDE_CPU),
+                                         .data = &job->split[FT_SPLIT_TRAIN].data};
+    return changes && ft_model_config_reads_pictures(&job->model_config) && !job->features.on;
+}
+
 ft_status ft_step_build_layout(ft_step *step) {
     ft_room *room = step->room;
     const ft_job *job = room->job;
@@ -204,6 +229,7 @@ ft_status ft_step_build_layout(ft_step *step) {
     if (status == FT_OK) status = ft_model_hold_positions(&room->model, room->plan.capacity, room->eval_capacity);
     if (status == FT_OK) status = ft_model_hold_inputs(&room->model, room->plan.capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&room->model, room->plan.capacity, true, &step->buffers);
+    if (status == FT_OK) status = make_feed(step);
     if (status == FT_OK) status = make_graphs(step);
     if (status == FT_OK) status = ft_lay_out_steps(room->memory, &job->model_config, room->config, job->labels.count, &sizes);
     if (status == FT_OK) return room->laid_out = true, FT_OK;
@@ -223,6 +249,10 @@ void ft_step_drop_layout(ft_step *step) {
     if (room->model.memory != NULL) ft_gradients_release(&room->model.parameters);
     ft_model_release_positions(&room->model);
     ft_model_release_inputs(&room->model);
+    ft_picture_feed_close(step->feed);
+    ft_memory_free_staging(room->memory, step->pictures);
+    step->feed = NULL;
+    step->pictures = NULL;
     ft_batch_buffers_free(&step->buffers);
     ft_memory_drop_layout(room->memory);
     ft_memory_trim(room->memory);

@@ -85,6 +85,8 @@ typedef struct ft_train_state {
 typedef struct ft_step {
     ft_room *room;
     ft_batch_buffers buffers;
+    void *pictures;            // room for pictures that are changed ahead of the step; NULL: none are
+    ft_picture_feed *feed;     // that fills it; NULL: nobody takes pictures, as in a rehearsal
     ft_step_state *step_state;
     ft_update_state *update_state;
     float *losses;             // [plan.step_rows]
@@ -97,6 +99,8 @@ typedef struct ft_step {
     ft_train_state state;
 } ft_step;
 
+// Are pictures changed ahead of steps, and how?
+bool ft_step_feeds(const ft_room *room, ft_picture_feed_request *request);
 // build.c. Nothing is on the device yet, no step is done. `room` need not be open: it is pointed to.
 void ft_step_init(ft_step *step, ft_room *room, const ft_config *config);
 // What of the device a run holds: its state (weights, moments, scalars of a step), and its layout (gradients, batch buffers and the

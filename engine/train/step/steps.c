@@ -55,7 +55,7 @@ void ft_steps_free(ft_step *step) {
 static double weight_of(const ft_step *step, int64_t first, int64_t last) {
     const ft_job *job = step->room->job;
     const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
-    const bool weighted = job->loss.class_weight != NULL && data->label != NULL;
+    const bool weighted = job->loss.class_weight != NULL && data->label != NULL && !job->loss.mixes; // as torch has it of labels that are shares
     double sum = 0;
     if (ft_task_has_spans(job->task)) return (double)(last - first); // two losses a sequence, of which each counts half
     for (int64_t i = first; i < last; i++) {
@@ -130,6 +130,7 @@ static ft_status gradients_of(ft_step *step, void *context) {
     FT_TRY(begin(step, w));
     for (int64_t at = w->first; at < w->last;) {
         int64_t count = ft_batch_cut(data, step->order, at, w->last, room->plan.limits), read;
+        if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, step->order_epoch, step->order, room->plan.sequences, at, count));
         FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
         step->queueing_seconds -= step->buffers.waited;
         FT_TRY(train_batch(step, losses, &read));
@@ -166,6 +167,7 @@ ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
     int64_t epoch;
     ft_run_plan_step(&room->plan, w.step, &epoch, &w.first, &w.last);
     if (epoch != step->order_epoch) {
+        ft_picture_feed_pause(step->feed); // it reads the order
         FT_TRY(ft_epoch_order(room->plan.order_seed, epoch, data->sequences, step->order));
         step->order_epoch = epoch;
     }
