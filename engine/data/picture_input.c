@@ -12,6 +12,7 @@
 #include "base/spill.h"
 #include "engine/data/input.h"
 #include "engine/data/pictures/picture_files.h"
+#include "engine/data/pictures/source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +90,7 @@ static ft_status read_row(void *context, int64_t row) {
     char where[512];
     size_t heap = 0;
     const ft_status status = read_picture(r->by, set->files, row, set->pixels + (size_t)row * ft_picture_set_bytes(set), &heap);
-    if (status == FT_INVALID && !ft_path_is_directory(w->path)) ft_hint("it is named in %s", ft_table_where(w->table, w->path, row, where));
+    if (status == FT_INVALID && ft_picture_source_is_file(w->path)) ft_hint("it is named in %s", ft_table_where(w->table, w->path, row, where));
     set->key[row] = (int32_t)w->table->line[row];
     pthread_mutex_lock(&r->lock);
     if (heap > set->largest) set->largest = heap;
