@@ -45,6 +45,9 @@ first=$!
 (cd two && exec "$FTENGINE" tune ../tiny.ini --storage "$server_url" >out 2>err </dev/null) &
 second=$!
 finished() { query ft "SELECT count(*) FROM trials WHERE state = 'COMPLETE'" 2>/dev/null || echo -1; }
+# Both have opened the study: a server that is gone before is rather a wrong address.
+for _ in $(seq 600); do [ -e one/studies/tiny/config.ini ] && [ -e two/studies/tiny/config.ini ] && break; sleep 0.05; done
+[ -e two/studies/tiny/config.ini ] || fail "the coordinators do not begin"
 for mode in fast immediate fast; do
     before=$(finished)
     for _ in $(seq 300); do [ "$(finished)" -gt "$before" ] && break; sleep 0.05; done
@@ -52,8 +55,8 @@ for mode in fast immediate fast; do
     sleep 0.3
     again_server
 done
-wait $first || { cp one/err err; fail "the first coordinator ended with $?"; }
-wait $second || { cp two/err err; fail "the second coordinator ended with $?"; }
+wait $first || { code=$?; cp one/err err; fail "the first coordinator ended with $code"; }
+wait $second || { code=$?; cp two/err err; fail "the second coordinator ended with $code"; }
 values --storage "$server_url" >shared.txt
 diff alone.txt shared.txt >err || fail "other trials than undisturbed"
 [ "$(query ft "SELECT count(*) FROM trial_values")" = 6 ] || fail "a trial ended twice, or not at all"
