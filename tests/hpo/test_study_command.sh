@@ -206,7 +206,7 @@ expect 2 study import cut.db --study cut
 expect 2 study show sxi && one_error "there is no study 'sxi'" && says "did you mean 'six'?"
 expect 2 study show && one_error "there are 3 studies here" && says "again, six, two"
 expect 2 study show ./nowhere && one_error "no such study file"
-expect 2 study show --storage mysql://host/db && one_error "SQLite files only"
+expect 2 study show --storage mysql://host/db && one_error "SQLite files, in PostgreSQL and in journals"
 expect 2 study show six two && one_error "one study at a time"
 expect 2 study trials six --state prunned && says "did you mean 'pruned'?"
 expect 2 study trials six --top 0 && one_error "a number from 1"
