@@ -1,5 +1,5 @@
-// gradient_norm.cu - the squares of fixed chunks summed in double, then one block that adds the chunks, looks at the
-// losses and writes the outcome of the step and the next loss scale: nothing comes to the host.
+// gradient_norm.cu - the squares of fixed chunks summed to more than fp32's digits, then one block that adds the chunks, looks at
+// the losses and writes the outcome of the step and the next loss scale: nothing comes to the host.
 #include "kernels/cuda/unit.h"
 
 extern "C" {
@@ -18,21 +18,50 @@ FT_DEVICE double block_sum(double *shared, double mine) {
     return shared[0];
 }
 
+// A sum of squares as two floats, of together 48 bits or so: chips for workstations have one double for 64 floats. A square is x*x and what its
+// rounding lost (exact by FMA), a sum what it is and what its rounding lost (Knuth's TwoSum; Dekker 1971, Ogita, Rump and Oishi 2005,
+// "Accurate sum and dot product", algorithm 5.3). No operation may be contracted into another. Exact as long as no square leaves the range of normal
+// floats: `largest` says so.
+struct square_sum {
+    float high, low, largest;
+};
+constexpr float SMALLEST = 0x1p-50f, LARGEST = 0x1p50f; // what squares beside the largest lose does not count; millions have room
+
+FT_DEVICE void add_square(square_sum &s, float x) {
+    const float square = __fmul_rn(x, x), lost = __fmaf_rn(x, x, -square);
+    const float sum = __fadd_rn(s.high, square), added = __fadd_rn(sum, -s.high);
+    const float rounded = __fadd_rn(__fadd_rn(s.high, -__fadd_rn(sum, -added)), __fadd_rn(square, -added));
+    s.low = __fadd_rn(s.low, __fadd_rn(rounded, lost));
+    s.high = sum;
+    s.largest = x != x ? INFINITY : fmaxf(s.largest, fabsf(x));
+}
+
+// each(add): add(x) with every x of the thread's. Numbers out of the range of such sums, and those that are no numbers, are summed in double.
+template <typename EACH> FT_DEVICE double sum_of_squares(EACH each) {
+    square_sum s = {0.0f, 0.0f, 0.0f};
+    each([&](float x) { add_square(s, x); });
+    if (s.largest == 0.0f || (s.largest >= SMALLEST && s.largest <= LARGEST)) return (double)s.high + (double)s.low;
+    double sum = 0.0;
+    each([&](float x) { sum += (double)x * (double)x; });
+    return sum;
+}
+
 template <bool WHOLE>
 FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_squares_kernel(const float *gradient, int64_t n, double *partial) {
     FT_SHARED(double, shared, FT_BLOCK);
     const int64_t begin = (int64_t)blockIdx.x * FT_CUDA_NORM_CHUNK;
     const int64_t end = n - begin < FT_CUDA_NORM_CHUNK ? n : begin + FT_CUDA_NORM_CHUNK;
-    double sum = 0.0;
-    for (int64_t at = begin + (int64_t)threadIdx.x * FT_QUAD; at < end; at += FT_BLOCK * FT_QUAD) {
-        const int left = end - at < FT_QUAD ? (int)(end - at) : FT_QUAD;
-        const ft_quad u =
-            WHOLE && left == FT_QUAD ? ft_load_quad<true>(gradient + at, left) : ft_load_quad<false>(gradient + at, left);
+    const double mine = sum_of_squares([&](auto add) {
+        for (int64_t at = begin + (int64_t)threadIdx.x * FT_QUAD; at < end; at += FT_BLOCK * FT_QUAD) {
+            const int left = end - at < FT_QUAD ? (int)(end - at) : FT_QUAD;
+            const ft_quad u =
+                WHOLE && left == FT_QUAD ? ft_load_quad<true>(gradient + at, left) : ft_load_quad<false>(gradient + at, left);
 #pragma unroll
-        for (int i = 0; i < FT_QUAD; i++)
-            sum += (double)u.v[i] * (double)u.v[i];
-    }
-    sum = block_sum(shared, sum);
+            for (int i = 0; i < FT_QUAD; i++)
+                add(u.v[i]);
+        }
+    });
+    const double sum = block_sum(shared, mine);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
@@ -58,15 +87,16 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
     const int64_t begin = (int64_t)blockIdx.x * FT_NORM_ROWS;
     int64_t row = begin, last = begin + FT_NORM_ROWS < table_rows ? begin + FT_NORM_ROWS : table_rows;
     if (blocks != nullptr) row = blocks[blockIdx.x], last = blocks[blockIdx.x + 1];
-    double sum = 0.0;
-    for (; row < last; row++)
-        for (int col = (int)threadIdx.x * FT_QUAD; col < cols; col += FT_BLOCK * FT_QUAD) {
-            const ft_quad u = ft_load_quad<WHOLE>(table + row * cols + col, cols - col);
+    const double mine = sum_of_squares([&](auto add) {
+        for (int64_t r = row; r < last; r++)
+            for (int col = (int)threadIdx.x * FT_QUAD; col < cols; col += FT_BLOCK * FT_QUAD) {
+                const ft_quad u = ft_load_quad<WHOLE>(table + r * cols + col, cols - col);
 #pragma unroll
-            for (int i = 0; i < FT_QUAD; i++)
-                sum += (double)u.v[i] * (double)u.v[i];
-        }
-    sum = block_sum(shared, sum);
+                for (int i = 0; i < FT_QUAD; i++)
+                    add(u.v[i]);
+            }
+    });
+    const double sum = block_sum(shared, mine);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 

@@ -40,13 +40,15 @@ from collections import Counter
 # SMs, GHz, warps a multiprocessor, shared memory, cycles a warp of HMMA.16816 with fp32 sums, memory in bytes/s (data sheets) and
 # its latency in cycles: measured on idle chips are 466 (A100), 542 (RTX 4090) and 479 (H100) by Luo et al. 2024 ("Benchmarking and
 # Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking"); a quarter more is for memory that is busy. mma.sync has 62% of the
-# tensor peak on Hopper (the same). l2: bytes a cycle, of NVIDIA's white papers on A100 and H100; for the 4090 there is no figure.
+# tensor peak on Hopper (the same). fp64, wide: cycles a warp of an operation of doubles and of a conversion to or from one (32, 2 and 64, and 16, 2
+# and 16 a cycle and multiprocessor). l2: bytes a cycle, of NVIDIA's white papers on A100 and H100; for the 4090 there is no figure.
 CHIPS = {
-    "sm_80": dict(name="A100", sms=108, ghz=1.41, warps=64, shared=164, hmma=8, fp32=2, bandwidth=2.039e12, latency=600, l2=5120),
-    "sm_89": dict(name="RTX 4090", sms=128, ghz=2.52, warps=48, shared=100, hmma=32, fp32=1, bandwidth=1.008e12, latency=700, l2=None),
-    "sm_90a": dict(name="H200", sms=132, ghz=1.83, warps=64, shared=228, hmma=4 / 0.62, fp32=1, bandwidth=4.8e12, latency=700, l2=5120),
+    "sm_80": dict(name="A100", sms=108, ghz=1.41, warps=64, shared=164, hmma=8, fp32=2, bandwidth=2.039e12, latency=600, l2=5120, fp64=4, wide=8),
+    "sm_89": dict(name="RTX 4090", sms=128, ghz=2.52, warps=48, shared=100, hmma=32, fp32=1, bandwidth=1.008e12, latency=700, l2=None, fp64=64, wide=64),
+    "sm_90a": dict(name="H200", sms=132, ghz=1.83, warps=64, shared=228, hmma=4 / 0.62, fp32=1, bandwidth=4.8e12, latency=700, l2=5120, fp64=2, wide=8),
 }
 FP32 = {"FFMA", "FMUL", "FADD"}
+FP64 = {"DFMA", "DMUL", "DADD", "DSETP"}
 INTEGER_FMA = {"IMAD"}
 ALU = {"LOP3", "IADD3", "VIADD", "ISETP", "FSETP", "FSEL", "SEL", "FMNMX", "SHF", "LEA", "PRMT", "F2FP", "PLOP3", "MOV", "IABS", "FCHK",
        "VIMNMX", "IMNMX", "SGXT", "BMSK", "HADD2", "HMUL2", "HFMA2", "I2FP", "P2R", "R2P"}
@@ -262,6 +264,10 @@ def cycles(texts, chip):
             pipes["shared"] += columns / 4 + (16 if re.search(r"HGMMA\S*\s+R\d+, gdesc", text) else 0)  # the left operand too, if no register has it
         elif kind in FP32:
             pipes["fma"] += chip["fp32"]
+        elif kind in FP64:
+            pipes["fp64"] += chip["fp64"]
+        elif kind in SPECIAL and "F64" in text:
+            pipes["fp64"] += chip["wide"]
         elif kind in INTEGER_FMA:
             pipes["fma"] += 2
         elif kind in ALU:
@@ -439,8 +445,10 @@ def memory_rows(code, registers, counts):
             else:
                 ways = [turn(body, low, high, wide, longest="activation" in title) for low, high in [(None, None)] + sorted(loops(body))]
                 spans = [[t for _, t in way] for way in ways if way]
-                # the loop that moves most an instruction; a kernel without one goes over its rows once
-                span = max(spans, key=lambda texts: moved(texts) / len(texts))
+                # the loop that moves most an instruction, beside the one of doubles for numbers that floats have no room for; a kernel without one
+                # goes over its rows once
+                usual = [texts for texts in spans if not any(base(t) in FP64 for t in texts)] or spans
+                span = max(usual, key=lambda texts: moved(texts) / len(texts))
                 awaited = max(map(most_awaited, spans))
             c, (use, static) = counts[launch], registers[arch, name]
             memory = c["read_bytes"] + c["written_bytes"]
