@@ -56,6 +56,7 @@ typedef struct reading {
     pthread_mutex_t lock; // of what several threads find out
     bool *done;           // [rows]
     int64_t low;          // rows from the first on that are
+    bool listed;          // in a file, which a message names
 } reading;
 
 static ft_status decode(const ft_picture_files *files, int64_t row, const char *where, ft_picture *picture) {
@@ -90,7 +91,7 @@ static ft_status read_row(void *context, int64_t row) {
     char where[512];
     size_t heap = 0;
     const ft_status status = read_picture(r->by, set->files, row, set->pixels + (size_t)row * ft_picture_set_bytes(set), &heap);
-    if (status == FT_INVALID && ft_picture_source_is_file(w->path)) ft_hint("it is named in %s", ft_table_where(w->table, w->path, row, where));
+    if (status == FT_INVALID && r->listed) ft_hint("it is named in %s", ft_table_where(w->table, w->path, row, where));
     set->key[row] = (int32_t)w->table->line[row];
     pthread_mutex_lock(&r->lock);
     if (heap > set->largest) set->largest = heap;
@@ -102,7 +103,7 @@ static ft_status read_row(void *context, int64_t row) {
 }
 
 static ft_status read_all(const pictures *p, const ft_input_wanted *w, ft_picture_set *set) {
-    reading r = {.by = p, .wanted = w, .set = set};
+    reading r = {.by = p, .wanted = w, .set = set, .listed = ft_picture_source_is_file(w->path)};
     FT_TRY(ft_picture_files_open(w->path, w->table, &set->files));
     r.done = ft_calloc((size_t)w->table->rows + 1, sizeof *r.done, "which pictures were read");
     if (r.done == NULL) return FT_NO_MEMORY;
