@@ -20,8 +20,10 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->dtype = model->dtype;
     plan->parameters = model->parameters.real_total;
     plan->trained_parameters = model->parameters.real_trainable;
-    const ft_parameter *table = &model->parameters.list[model->parameters.table];
-    plan->rows = table->rows, plan->rows_held = table->held, plan->rows_trained = table->trained;
+    if (model->parameters.table >= 0) { // models of pictures have no words
+        const ft_parameter *table = &model->parameters.list[model->parameters.table];
+        plan->rows = table->rows, plan->rows_held = table->held, plan->rows_trained = table->trained;
+    }
     plan->rows_save = room->job->word_rows_save;
     plan->train = room->plan.texts;
     plan->eval = room->eval_capacity;
