@@ -1,6 +1,6 @@
 # What a test says of itself, beside its code: lines of its source that begin with "// ctest: " or "# ctest: ", words KEY=VALUE.
 # README.md of this folder says what each key means.
-set(FT_TEST_KEYS timeout label cost sanitize tsan asan_part tsan_part wrap driver emulated)
+set(FT_TEST_KEYS timeout label cost sanitize tsan part asan_part tsan_part wrap driver emulated)
 
 # ft_read_properties(SOURCE PREFIX): PREFIX_KEY of every key; empty: the test does not say.
 function(ft_read_properties source prefix)
@@ -62,11 +62,13 @@ function(ft_add_test name source environment)
   if(its_cost)
     set_tests_properties(${name} PROPERTIES COST ${its_cost})
   endif()
-  set(part "${its_asan_part}")
+  set(part "${its_part}")
   if(FT_SANITIZE STREQUAL "thread")
     set(part "${its_tsan_part}")
+  elseif(FT_SANITIZE)
+    set(part "${its_asan_part}")
   endif()
-  if(FT_SANITIZE AND NOT part STREQUAL "")
+  if(NOT part STREQUAL "")
     list(APPEND its_label part_${part})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${its_label}")

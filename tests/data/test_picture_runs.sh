@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Training on changed pictures from outside: the same bits for any number of threads and any micro-batch, and of a run that is resumed in the middle of an
 # epoch; plans are met to the byte; broken pictures are left out, named and counted; and one clear error each for what cannot be.
-# ctest: cost=20
+# ctest: asan_part=3 cost=20
 . "$(dirname "$0")/../fixtures/shell_test.sh"
 vectors=$SOURCE_DIR/tests/vectors
 digits=$vectors/pictures/digits

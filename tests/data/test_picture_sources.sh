@@ -2,7 +2,7 @@
 # Where pictures come from, from outside: flowers102 and CUB-200-2011 in miniature (vectors/pictures/make_sets.py), laid out as they are downloaded; and
 # archives of samples, by Python's tarfile in all its formats. Each gives what a folder or a list of the same pictures gives, to the bit; lists that
 # do not fit, and archives that are cut or leave, are one clear error.
-# ctest: cost=30
+# ctest: asan_part=4 cost=30
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/fixtures/page_test.sh" || exit 1
 vectors=$SOURCE_DIR/tests/vectors

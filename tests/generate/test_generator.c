@@ -4,7 +4,8 @@
 // layout of memory, in 16 bits; logits of the cached pass against the whole one; where a text ends; planned bytes.
 // Catches: a key that is kept in front of its angle, a position that begins anew, a slot that another text had before,
 // a window that is off by one, a text that sees its neighbour's keys, a completion that depends on who is beside it,
-// memory that no plan has. ctest: tsan=run tsan_part=3
+// memory that no plan has.
+// ctest: asan_part=0
 #include "tests/fixtures/model_fixture.h"
 
 #include "engine/config/options.h"

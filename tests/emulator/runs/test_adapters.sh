@@ -2,7 +2,7 @@
 # Adapters beside frozen models in every form that model.storage has, with device.name=cuda on the emulator, in three precisions: two steps
 # beside the CPU's, in the memory that was planned. What nothing else brings to CUDA's kernels is here: products with few columns, a
 # weight that is made anew for its product, gradients of parts of Q, K and V, masks of an adapter's own.
-# ctest: tsan=leave cost=400
+# ctest: part=3 tsan=leave cost=400
 steps=2
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # DeBERTa v1, v2 and v3 with device.name=cuda, on the emulator as in test_training.sh: twenty steps beside the CPU's, in the
 # memory that was planned, with the same bits in another order of threads.
-# ctest: tsan_part=0 asan_part=4 cost=1001
+# ctest: part=1 tsan_part=0 asan_part=4 cost=1001
 steps=20
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 

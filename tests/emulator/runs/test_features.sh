@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The head alone on features, with device.name=cuda on the emulator: beside the CPU's run, in the memory that was planned, rows made and
 # rows found; what one device made is not read by the other.
-# ctest: tsan=leave
+# ctest: part=3 tsan=leave
 steps=4
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # benchmarks/gpu_check.sh without a GPU: its parts on the emulator (all but those that call nvcc), what it makes of a machine
 # that lacks something, of wrong results and of a tool that hangs, and a packed program elsewhere.
-# ctest: sanitize=leave cost=1000
+# ctest: part=0 sanitize=leave cost=1000
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 : "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}" "${BUILD_DIR:?}"
 fakes=(LD_LIBRARY_PATH="$FAKE_CUDA_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA=version=13000,memory=1073741824

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Language models of three families trained with device.name=cuda, on the emulator: two steps beside the CPU's in three precisions, in the memory that
 # was planned: causal attention on tensor cores and off them, loss and gradients chunk by chunk, a tied weight, norms of queries and keys.
-# ctest: tsan=leave sanitize=leave
+# ctest: part=1 tsan=leave sanitize=leave
 steps=2
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 run="$run train.task=causal_lm memory.loss_rows=33"

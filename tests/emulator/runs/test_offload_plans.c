@@ -1,7 +1,7 @@
 // Memory with memory.offload, known beforehand: random models and options take exactly what their plan says, pinned memory of the
 // host included; autofit puts on the host what was left to it, only where nothing faster fits and the host has room; and the
 // price of a step has the link in it, beside what is computed meanwhile.
-// ctest: tsan=leave asan_part=1
+// ctest: part=0 tsan=leave asan_part=1
 // ctest: wrap=ft_steps_queue,ft_cuda_host_alloc,ft_cuda_range_commit,ft_cpu_available_bytes
 #include <signal.h>
 #include <setjmp.h>

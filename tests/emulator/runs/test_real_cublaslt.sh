@@ -2,7 +2,7 @@
 # What is described to cuBLASLt, in training, evaluation and tuning of products, is described to NVIDIA's own library too, which takes descriptors
 # and attributes without a device: it refuses nothing, and has what it was given (driver/lt_twin.h). FT_REAL_CUBLASLT names the file;
 # else it is looked for where toolkits and pip put it. Skipped where there is none.
-# ctest: sanitize=leave
+# ctest: part=3 sanitize=leave
 steps=2
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 library=

@@ -1,7 +1,7 @@
 // Whole runs with device.graphs=on, on the emulator: the bits of the run that queues call by call, in any order of the queues, with
 // dropout, accumulation, evaluations between, a resumed second half, graphs that are evicted and recorded again, and where
 // recording fails. Nothing inside a step waits. What would be wrong is planted, and seen.
-// ctest: tsan=leave asan_part=1 cost=1000
+// ctest: part=2 tsan=leave asan_part=1 cost=1000
 // ctest: wrap=ft_steps_queue,ft_step_graphs_queue,ft_step_graphs_record,ft_update_run
 #include <setjmp.h>
 #include <stdarg.h>

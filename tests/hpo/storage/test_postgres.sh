@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Studies in PostgreSQL, on a server that the test starts: the tests of storage and of coordinators over it, the very tables of
 # Optuna, a study that Optuna made there, and what is said when something is wrong. A password is found nowhere.
-# ctest: cost=60
+# ctest: asan_part=1 cost=60
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/fixtures/postgres_server.sh" || exit 1
 trap 'end_server; rm -rf "$scratch"' EXIT

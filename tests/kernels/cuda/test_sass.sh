@@ -2,6 +2,7 @@
 # The compiled CUDA kernels, read instruction by instruction: no register is spilled, and what is claimed of the kernels -
 # tensor cores, asynchronous copies, 16-byte loads and stores - is there, for every architecture in the module.
 # Skipped where there is no module (no nvcc) or no disassembler (tools/cuda_disassembler.sh fetches one).
+# ctest: part=2
 : "${SOURCE_DIR:?is set by ctest}" "${BUILD_DIR:?}"
 module=$BUILD_DIR/libftengine_cuda.so
 tools=$SOURCE_DIR/third_party/cuda-disassembler/nvidia/cu13/bin
