@@ -31,7 +31,7 @@ done
 # 16 bits, where heads of 32 go through tensor cores.
 for family in $wide_families; do
     range=0.1
-    case $family in modernbert_cls | gte | eurobert) range=0.05 ;; esac # a text stands at the edge of one of eval_ece's bins, or of a class, else
+    case $family in modernbert_cls | gte | eurobert | qwen3) range=0.05 ;; esac # a text stands at the edge of one of eval_ece's bins, or of a class, else
     [ "$family" = xlm_roberta_xl ] && range=0.3 # with small numbers some texts differ by rounding alone
     [ "$family" = deberta_v1_talking ] && range=0.3 # heads mixed by small numbers: all texts would be nearly alike, and their order rounding
     model "wide-$family" "$family" initializer_range=$range,hidden_size=64,num_attention_heads=2,pooler_hidden_size=64,num_key_value_heads=1,head_dim=32
