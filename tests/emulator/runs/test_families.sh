@@ -2,7 +2,7 @@
 # Every family of tests/vectors trained with device.name=cuda, on the emulator: two steps beside the CPU's, in the memory that
 # was planned. What a family alone has (positions counted from the padding, a factorised embedding, one term of positions, none,
 # a convolution in groups) reaches CUDA's kernels here.
-# ctest: part=4 tsan=leave
+# ctest: part=4 tsan=leave timeout=1500
 steps=2
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 
