@@ -2,8 +2,8 @@
 #include "base/context.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/url.h"
 #include "base/nearest.h"
+#include "base/url.h"
 #include "engine/commands/pages.h"
 #include "engine/commands/signals.h"
 #include "hpo/commands/commands.h"
@@ -160,8 +160,8 @@ static const ft_command commands[] = {
      "  delete NAME --yes                       the study and its runs\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE, journal:FILE) any database of Optuna 3.0 or later will do.\n"
-     "list, show, best, trials, enqueue, ask,\n"
-     "tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
+     "list, show, best, trials, enqueue, ask, tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as\n"
+     "study.sampler=random. Finished trials are never changed.\n"},
     {"track", ft_command_track, "track RUN|STUDY [--storage URL] [section.key=value ...]", "tells MLflow of a run or study that it does not know all of",
      "  --storage URL   of a study whose database is elsewhere\n"
      "  --live          until standard input ends: how runs and studies with track.mlflow start it themselves\n\n"
@@ -338,34 +338,39 @@ static void set_up_heap(void) {
 
 // The arguments of a process are there for all to read. A password in an address goes where libpq looks for one as
 // well, which only this user's processes can read, and nothing that is shown, stored or handed on holds it any more.
-static void hide_passwords(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        char *url = strstr(argv[i], "postgres"), *password;
-        if (url == NULL || !ft_url_is_postgres(url)) continue;
-        ft_arena arena = {0};
-        const char *plain = ft_url_plain(&arena, url, &password);
-        const size_t before = (size_t)(url - argv[i]);
-        char *without = plain != NULL && password != NULL ? malloc(before + strlen(plain) + 1) : NULL;
-        if (without != NULL) {
-            memcpy(without, argv[i], before);
+static ft_status hide_password(char **argument) {
+    char *url = strstr(*argument, "postgres"), *password;
+    if (url == NULL || !ft_url_is_postgres(url)) return FT_OK;
+    ft_arena arena = {0};
+    const char *plain = ft_url_plain(&arena, url, &password);
+    ft_status status = plain != NULL ? FT_OK : ft_fail_memory(strlen(url), "an address");
+    if (status == FT_OK && password != NULL) {
+        const size_t before = (size_t)(url - *argument);
+        char *without = malloc(before + strlen(plain) + 1); // for as long as the process lives
+        if (without == NULL || setenv("PGPASSWORD", password, 1) != 0) {
+            free(without);
+            status = ft_fail_memory(strlen(url), "an address");
+        } else {
+            memcpy(without, *argument, before);
             strcpy(without + before, plain);
-            setenv("PGPASSWORD", password, 1);
             ft_url_hide(url);
-            argv[i] = without; // for as long as the process lives
+            *argument = without;
         }
-        ft_arena_free(&arena);
     }
+    ft_arena_free(&arena);
+    return status;
 }
 
 int main(int argc, char **argv) {
     set_up_heap();
-    hide_passwords(argc, argv);
     // Who works goes on when nobody reads its messages any more; who prints results ends silently then, as other tools do. A file-size
     // limit is an error of the write, with a message.
     signal(SIGPIPE, argc > 1 && works_on(argv[1]) ? SIG_IGN : SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
     ft_signals_serve(ft_context_now());
-    ft_status status = dispatch(argc, argv);
+    ft_status status = FT_OK;
+    for (int i = 1; status == FT_OK && i < argc; i++) status = hide_password(&argv[i]);
+    if (status == FT_OK) status = dispatch(argc, argv);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail(FT_FAILED, "standard output", "cannot write");
     if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());
     else if (status != FT_OK) {
