@@ -157,6 +157,8 @@ typedef struct ft_table {
 } ft_table;
 enum { FT_TRIAL_TABLES = 6, FT_STUDY_TABLES = 3 };
 extern const ft_table ft_trial_tables[FT_TRIAL_TABLES], ft_study_tables[FT_STUDY_TABLES];
+// Every row of a study, as SQL that run() has carried out, in a group.
+ft_status ft_study_delete_rows(ft_storage *storage, int64_t id, ft_status (*run)(ft_storage *storage, const char *sql));
 // copy.c: from one kind of database to another.
 ft_status ft_storage_copy_rows(ft_storage *to, ft_storage *from, const char *name, const char *new_name);
 // lock.c

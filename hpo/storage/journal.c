@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -456,19 +457,17 @@ static ft_status blank(const char *url, bool *is) {
     return FT_OK;
 }
 
-// As Optuna's, which tells its processes by it.
-static void make_worker(ft_journal *j) {
-    unsigned char random[16] = {0};
-    const int file = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-        (void)!read(file, random, sizeof random);
-        close(file);
-    }
+// As Optuna's, which tells its processes by it: no two may have the same.
+static ft_status make_worker(ft_journal *j) {
+    unsigned char random[16];
     size_t at = 0;
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return ft_fail_errno(FT_FAILED, errno, NULL, "the system gives no random numbers");
     for (int i = 0; i < 16; i++)
         at += (size_t)snprintf(j->worker + at, sizeof j->worker - at, "%s%02x",
                                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", random[i]);
     snprintf(j->worker + at, sizeof j->worker - at, "-0");
+    return FT_OK;
 }
 
 static ft_status open_journal(ft_storage *storage, const char *url, int flags) {
@@ -481,7 +480,7 @@ static ft_status open_journal(ft_storage *storage, const char *url, int flags) {
     if (storage->path == NULL || j->lock_file == NULL) return ft_fail_memory(strlen(path), "a path");
     sprintf(j->lock_file, "%s.lock", path);
     j->local = ft_network_disk(path) == NULL;
-    make_worker(j);
+    FT_TRY(make_worker(j));
     if ((flags & FT_STORAGE_CREATE) != 0) {
         const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (file < 0) return ft_fail_errno(FT_INVALID, errno, path, "cannot make the journal");

@@ -117,24 +117,21 @@ typedef struct ft_journal {
     } cursor[FT_SQL_COUNT];
 } ft_journal;
 
-// ---- journal_lines.c
-// ---------------------------------------------------------------------------------------------------- `line` is ended
-// by a NUL. What the change points to lives in *root, to be decref'd, and in `arena`.
+// ---- journal_lines.c ----------------------------------------------------------------------------------------------
+// `line` is ended by a NUL. What the change points to lives in *root, to be decref'd, and in `arena`.
 ft_status ft_journal_parse(const char *line, const char *where, ft_arena *arena, json_t **root,
                            ft_journal_change *change);
 void ft_journal_write(FILE *out, const ft_journal_change *change, const char *worker);
 
-// ---- journal_state.c
-// ---------------------------------------------------------------------------------------------------- As every program
-// that reads the line does it: what is impossible (of a trial that has ended, of a study that is gone) counts for
-// nothing. `where` is for errors of what no program would write.
+// ---- journal_state.c ----------------------------------------------------------------------------------------------
+// As every program that reads the line does it: what is impossible (of a trial that has ended, of a study that is gone)
+// counts for nothing. `where` is for errors of what no program would write.
 ft_status ft_journal_apply(ft_journal_state *state, const ft_journal_change *change, const char *where);
 void ft_journal_state_free(ft_journal_state *state);
 ft_journal_trial *ft_journal_trial_at(ft_journal_state *state, int64_t id); // NULL: there is none
 ft_journal_study *ft_journal_study_at(ft_journal_state *state, int64_t id);
 
-// ---- journal_file.c
-// -----------------------------------------------------------------------------------------------------
+// ---- journal_file.c -----------------------------------------------------------------------------------------------
 ft_status ft_journal_read_on(ft_storage *storage); // what was appended since
 ft_status ft_journal_lock(ft_storage *storage);
 void ft_journal_unlock(ft_storage *storage);

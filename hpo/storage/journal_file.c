@@ -5,6 +5,7 @@
 #include "hpo/storage/journal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -193,18 +194,18 @@ static ft_status write_all(ft_storage *storage, int file, const char *text, size
     // A process that was killed while it wrote has left a piece of a line, which no reader takes.
     if (now.st_size > j->read && ftruncate(file, j->read) != 0)
         return ft_fail_errno(FT_FAILED, errno, storage->path, "cannot mend the journal");
-    for (size_t done = 0; done < length;) {
+    size_t done = 0;
+    while (done < length) {
         const ssize_t n = write(file, text + done, length - done);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            const int error = errno;
-            (void)!ftruncate(file, j->read);
-            return ft_fail_errno(FT_FAILED, error, storage->path, "cannot write the journal");
-        }
+        if (n < 0) break;
         done += (size_t)n;
     }
-    if (fsync(file) != 0) return ft_fail_errno(FT_FAILED, errno, storage->path, "cannot write the journal");
-    return FT_OK;
+    if (done == length && fsync(file) == 0) return FT_OK;
+    // What failed is not there. Where even that fails, a piece of a line is mended by who writes next.
+    const int error = errno;
+    if (ftruncate(file, j->read) != 0) ft_warn("%s: what could not be written may stand there all the same", storage->path);
+    return ft_fail_errno(FT_FAILED, error, storage->path, "cannot write the journal");
 }
 
 ft_status ft_journal_append(ft_storage *storage, const char *text, size_t length) {

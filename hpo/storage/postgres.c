@@ -332,20 +332,10 @@ void ft_pq_forget(ft_storage *storage) {
     p->sent_count = 0;
 }
 
+static ft_status send_alone(ft_storage *storage, const char *sql) { return ft_pq_send_text(storage, sql, NULL); }
+
 static ft_status delete_study(ft_storage *storage, int64_t id) {
-    char sql[256];
-    for (int i = 0; i < FT_TRIAL_TABLES; i++) {
-        snprintf(sql, sizeof sql,
-                 "DELETE FROM %s WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = %lld)",
-                 ft_trial_tables[i].name, (long long)id);
-        FT_TRY(ft_pq_send_text(storage, sql, NULL));
-    }
-    static const char *const below[] = {"study_directions", "study_user_attributes", "study_system_attributes",
-                                        "trials", "studies"};
-    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
-        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE study_id = %lld", below[i], (long long)id);
-        FT_TRY(ft_pq_send_text(storage, sql, NULL));
-    }
+    FT_TRY(ft_study_delete_rows(storage, id, send_alone));
     return ft_pq_flush(storage);
 }
 

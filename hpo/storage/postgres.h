@@ -83,10 +83,9 @@ typedef struct ft_postgres {
     uint64_t trips, statements; // so far
 } ft_postgres;
 
-// ---- postgres.c
-// --------------------------------------------------------------------------------------------------------- Puts a
-// statement on its way; ft_pq_flush has it answered, with all that are. The rows go to *keeps, to be cleared by its
-// owner.
+// ---- postgres.c ---------------------------------------------------------------------------------------------------
+// Puts a statement on its way; ft_pq_flush has it answered, with all that are. The rows go to *keeps, to be cleared by
+// its owner.
 ft_status ft_pq_send(ft_storage *storage, int statement, PGresult **keeps, const char *types, ...);
 ft_status ft_pq_send_text(ft_storage *storage, const char *sql, PGresult **keeps);
 ft_status ft_pq_flush(ft_storage *storage); // one round trip; the first error of all of them
@@ -95,8 +94,7 @@ void ft_pq_drop(ft_storage *storage, PGresult **result);
 void ft_pq_forget(ft_storage *storage); // all that belongs to a connection that is gone
 bool ft_pq_cell(ft_storage *storage, const PGresult *rows, int row, int column, int64_t *out);
 
-// ---- postgres_look.c
-// ----------------------------------------------------------------------------------------------------
+// ---- postgres_look.c ----------------------------------------------------------------------------------------------
 ft_status ft_pq_look_at(ft_stored *study, bool *news);
 void ft_pq_looked(ft_stored *study, bool whole);
 // false: it does not know, the database has to be asked.
@@ -106,14 +104,12 @@ void ft_pq_look_end(ft_storage *storage);
 bool ft_pq_ids_add(ft_pq_ids *ids, int64_t id); // false: no memory
 bool ft_pq_ids_have(const ft_pq_ids *ids, int64_t id);
 
-// ---- postgres_claims.c
-// --------------------------------------------------------------------------------------------------
+// ---- postgres_claims.c --------------------------------------------------------------------------------------------
 ft_status ft_pq_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
 ft_status ft_pq_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others);
 ft_status ft_pq_claim_again(ft_storage *storage); // all that were held, on a new connection
 
-// ---- postgres_connect.c
-// -------------------------------------------------------------------------------------------------
+// ---- postgres_connect.c -------------------------------------------------------------------------------------------
 ft_status ft_pq_open(ft_storage *storage, const char *url, int flags);
 ft_status ft_pq_close(ft_storage *storage);
 ft_status ft_pq_blank(const char *url, bool *blank);
@@ -121,8 +117,7 @@ ft_status ft_pq_connected(ft_storage *storage); // outside groups: a connection 
 ft_status ft_pq_lost(ft_storage *storage);      // the error of that
 ft_status ft_pq_error(ft_storage *storage, const PGresult *result); // what the server says of a statement, in our words
 
-// ---- postgres_schema.c
-// --------------------------------------------------------------------------------------------------
+// ---- postgres_schema.c --------------------------------------------------------------------------------------------
 ft_status ft_pq_schema_check(ft_storage *storage, bool create);
 ft_status ft_pq_has_tables(ft_storage *storage, bool *has);
 

@@ -150,22 +150,7 @@ static void looked(ft_stored *study, bool whole) {
     if (whole) study->data_version = study->storage->version;
 }
 
-static ft_status delete_study(ft_storage *storage, int64_t id) {
-    char sql[256];
-    for (int i = 0; i < FT_TRIAL_TABLES; i++) {
-        snprintf(sql, sizeof sql,
-                 "DELETE FROM %s WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = %lld)",
-                 ft_trial_tables[i].name, (long long)id);
-        FT_TRY(ft_sql_script(storage, sql));
-    }
-    for (int i = 0; i < FT_STUDY_TABLES; i++) {
-        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE study_id = %lld", ft_study_tables[i].name, (long long)id);
-        FT_TRY(ft_sql_script(storage, sql));
-    }
-    snprintf(sql, sizeof sql, "DELETE FROM trials WHERE study_id = %lld; DELETE FROM studies WHERE study_id = %lld",
-             (long long)id, (long long)id);
-    return ft_sql_script(storage, sql);
-}
+static ft_status delete_study(ft_storage *storage, int64_t id) { return ft_study_delete_rows(storage, id, ft_sql_script); }
 
 const ft_database ft_sqlite = {.bind = bind,
                                .step = step,

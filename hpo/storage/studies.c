@@ -189,6 +189,25 @@ const ft_table ft_study_tables[FT_STUDY_TABLES] = {
     {"study_system_attributes", "key, value_json"},
 };
 
+ft_status ft_study_delete_rows(ft_storage *storage, int64_t id, ft_status (*run)(ft_storage *storage, const char *sql)) {
+    char sql[256];
+    for (int i = 0; i < FT_TRIAL_TABLES; i++) {
+        snprintf(sql, sizeof sql,
+                 "DELETE FROM %s WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = %lld)",
+                 ft_trial_tables[i].name, (long long)id);
+        FT_TRY(run(storage, sql));
+    }
+    for (int i = 0; i < FT_STUDY_TABLES; i++) {
+        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE study_id = %lld", ft_study_tables[i].name, (long long)id);
+        FT_TRY(run(storage, sql));
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE study_id = %lld", i == 0 ? "trials" : "studies", (long long)id);
+        FT_TRY(run(storage, sql));
+    }
+    return FT_OK;
+}
+
 ft_status ft_storage_delete_study(ft_storage *storage, const char *name) {
     FT_TRY(ft_storage_begin(storage));
     int64_t id;

@@ -4,7 +4,9 @@
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 vectors=$SOURCE_DIR/tests/vectors/optuna_journal
 if [ -x "$BUILD_DIR/tests/hpo_test_storage" ]; then
-    FT_TEST_JOURNAL=1 "$BUILD_DIR/tests/hpo_test_storage" >storage.log 2>&1 || { cp storage.log err; fail "hpo/storage over a journal"; }
+    for of in storage storage_together; do
+        FT_TEST_JOURNAL=1 "$BUILD_DIR/tests/hpo_test_$of" >storage.log 2>&1 || { cp storage.log err; fail "hpo/$of over a journal"; }
+    done
     "$BUILD_DIR/tests/hpo_test_storage" dump "journal:$vectors/study.log" >dump.txt 2>err || fail "what Optuna wrote is not read"
     diff dump.txt "$vectors/expect.txt" >err || fail "what Optuna wrote is read as something else"
 fi
@@ -22,6 +24,15 @@ printf '{"op_code":8,"worker' >>all.log
 expect 0 "$FTENGINE" study list --storage journal:all.log
 expect 0 "$FTENGINE" study enqueue --study two --storage journal:all.log x=0.25
 python3 -c 'import json; [json.loads(line) for line in open("all.log")]' 2>err || fail "the journal is broken"
+
+# A disk that is full in the middle of a line: an error, and the journal is as it was.
+cp all.log before.log
+(ulimit -f $(($(wc -c <all.log) / 1024 + 1)) && for i in $(seq 40); do "$FTENGINE" study enqueue --study two --storage journal:all.log x=0.0625 || exit; done) >out 2>err </dev/null &&
+    fail "a journal grows beyond what its file may have"
+one_error "cannot write the journal"
+python3 -c 'import json; [json.loads(line) for line in open("all.log")]' 2>err || fail "a full disk broke the journal"
+[ "$(tail -c 1 all.log)" = "" ] || fail "a full disk left a piece of a line"
+cmp -n "$(wc -c <before.log)" before.log all.log || fail "a full disk changed what was there"
 
 # Ours is known to be left behind at once; another program's lock is waited for, whichever kind it is.
 ln -s .//all.log all.log.lock

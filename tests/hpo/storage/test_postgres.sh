@@ -12,8 +12,10 @@ vectors=$SOURCE_DIR/tests/vectors/optuna_postgres
 export FT_TEST_POSTGRES="'$server_bin/psql' -X -q -h '$server_dir' -p $server_port -U ft -d postgres"
 export FT_TEST_POSTGRES_URL="postgresql://ft@/%s?host=$server_dir&port=$server_port"
 if [ -x "$BUILD_DIR/tests/hpo_test_storage" ]; then
-    "$BUILD_DIR/tests/hpo_test_storage" >storage.log 2>&1 || { cp storage.log err; fail "hpo/storage over PostgreSQL"; }
-    grep -q 'PASSED.*1[0-9] test' storage.log || { cp storage.log err; fail "hpo/storage did not run"; }
+    for of in storage storage_together; do
+        "$BUILD_DIR/tests/hpo_test_$of" >storage.log 2>&1 || { cp storage.log err; fail "hpo/$of over PostgreSQL"; }
+        grep -q 'PASSED.*[4-9] test' storage.log || { cp storage.log err; fail "hpo/$of did not run"; }
+    done
 fi
 
 # ---- a study that Optuna made, and its tables
