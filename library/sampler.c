@@ -32,8 +32,7 @@ struct ftengine_sampler {
     int room;
 };
 
-// ---- a sampler
-// ----------------------------------------------------------------------------------------------------------------
+// ---- a sampler ----------------------------------------------------------------------------------------------------
 
 static ft_status read_options(int count, const char *const *words, ft_sampler_options *options) {
     ft_config config;
@@ -91,8 +90,7 @@ int ftengine_sampler_close(ftengine_sampler *sampler) {
     return ft_engine_leave(engine, FT_OK);
 }
 
-// ---- parameters
-// ---------------------------------------------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------------------------
 
 static ft_status number_of(ftengine_sampler *s, int name, int distribution, int *out) {
     for (int i = 0; i < s->count; i++)
@@ -130,8 +128,7 @@ int ftengine_sampler_parameter(ftengine_sampler *sampler, const char *name, cons
     return ft_engine_leave(sampler->engine, add_parameter(sampler, name, distribution, parameter));
 }
 
-// ---- what is told
-// -------------------------------------------------------------------------------------------------------------
+// ---- what is told -------------------------------------------------------------------------------------------------
 
 static const ft_distribution *distribution_of(const ftengine_sampler *s, int number) {
     return s->trials.distributions[s->parameters[number].distribution];
@@ -199,8 +196,7 @@ int ftengine_sampler_tell(ftengine_sampler *sampler, const ftengine_trial *trial
     return ft_engine_leave(sampler->engine, tell(sampler, trial));
 }
 
-// ---- what is asked
-// ------------------------------------------------------------------------------------------------------------
+// ---- what is asked ------------------------------------------------------------------------------------------------
 
 static ft_status draw(ftengine_sampler *s, int64_t number, int *count) {
     FT_TRY(ft_sampler_draw(s->sampler, number));

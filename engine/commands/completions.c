@@ -15,8 +15,7 @@
 
 enum { TEXTS_AT_ONCE = 32, MOST_TEXTS = 1024, TOKENS_AT_ONCE = 4096, WINDOW = 8 };
 
-// ---- options
-// ------------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------------------------
 
 static ft_status parse_number(const char *flag, const char *word, double low, double high, const char *range,
                               double *out) {
@@ -59,8 +58,7 @@ bool ft_generation_is_given(const ft_generation_words *w) {
     return w->max_new_tokens != NULL || w->temperature != NULL || w->top_p != NULL || w->seed != NULL;
 }
 
-// ---- tokens that end a text
-// ---------------------------------------------------------------------------------------------
+// ---- tokens that end a text ---------------------------------------------------------------------------------------
 
 enum { MOST_ENDS = 64 };
 
@@ -110,8 +108,7 @@ ft_status ft_completion_ends(ft_classifier *c, const ft_prompts *prompts, ft_gen
     return FT_OK;
 }
 
-// ---- memory
-// -------------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------------------------
 
 ft_generator_sizes ft_completion_sizes(const ft_classifier *c, const ft_prompts *p, const ft_generator_options *o) {
     const int64_t positions = c->config.max_position_embeddings, wanted = c->options.eval.batch_size;
@@ -158,8 +155,7 @@ static ft_status lay_out(ft_classifier *c) {
     }
 }
 
-// ---- a window of rows: sorted, written, and handed on in their order
-// ----------------------------------------------------
+// ---- a window of rows: sorted, written, and handed on in their order ----------------------------------------------
 
 typedef struct window {
     const ft_prompts *all;
@@ -258,8 +254,7 @@ ft_status ft_completions_write(ft_classifier *c, const ft_prompts *p, int64_t fi
     return write_all(c, &w, o);
 }
 
-// ---- texts
-// --------------------------------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------------------------
 
 // The columns by their usual names, unless somebody said others: a model that learned from messages answers prompts
 // too.
@@ -297,8 +292,7 @@ void ft_completion_put(json_t *line, const ft_completion *c, const ft_decoded *t
     ft_json_put(line, "finish_reason", json_string(ft_finish_name(c->finish)), failed);
 }
 
-// ---- judged
-// -------------------------------------------------------------------------------------------------------------
+// ---- judged -------------------------------------------------------------------------------------------------------
 
 typedef struct judging {
     const ft_classifier *model;

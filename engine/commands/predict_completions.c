@@ -30,8 +30,7 @@ static ft_status written(const writing *w) {
                          "cannot write the completions");
 }
 
-// ---- as they come
-// -------------------------------------------------------------------------------------------------------
+// ---- as they come -------------------------------------------------------------------------------------------------
 
 static void show_progress(writing *w) {
     const double seconds = ft_now() - w->began;
@@ -62,8 +61,7 @@ static ft_status take_token(void *context, int64_t row, int32_t token, ft_finish
     return FT_OK;
 }
 
-// ---- lines
-// --------------------------------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------------------------
 
 static ft_status put_line(json_t *line, bool failed, FILE *out) {
     char *text = failed ? NULL : ft_json_line(line);
@@ -95,8 +93,7 @@ static ft_status take_row(void *context, const ft_completion *c) {
     return written(w);
 }
 
-// ---- all of it
-// ----------------------------------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------------------------
 
 static bool ends_with(const char *text, const char *end) {
     const size_t a = strlen(text), b = strlen(end);

@@ -11,8 +11,7 @@
 
 enum { TRIES = 10, COLOURS = 4 };
 
-// ---- options
-// ----------------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------------------------
 
 // One number for brightness, contrast and saturation, or these three, or with hue four.
 static ft_status parse_colours(const char *text, ft_augment *a) {
@@ -67,8 +66,7 @@ bool ft_augment_changes(const ft_augment *a) {
 }
 bool ft_augment_mixes(const ft_augment *a) { return a->mixup > 0 || a->cutmix > 0; }
 
-// ---- boxes
-// ------------------------------------------------------------------------------------------------------------------
+// ---- boxes --------------------------------------------------------------------------------------------------------
 
 // Whole numbers of pixels, halves to the even one, as Python rounds.
 static int32_t to_pixels(double x) { return (int32_t)nearbyint(x < 1e9 ? x : 1e9); }
@@ -122,8 +120,7 @@ ft_box ft_augment_erased(const ft_augment *a, uint64_t seed, int64_t epoch, int6
     return (ft_box){0};
 }
 
-// ---- colours
-// ----------------------------------------------------------------------------------------------------------------
+// ---- colours ------------------------------------------------------------------------------------------------------
 
 static double factor_of(ft_draws *d, double range) { return ft_draw_between(d, range < 1 ? 1 - range : 0, 1 + range); }
 
@@ -147,8 +144,7 @@ static void jitter(const ft_augment *a, ft_draws *d, uint8_t *pixels, size_t cou
     }
 }
 
-// ---- RandAugment
-// ------------------------------------------------------------------------------------------------------------
+// ---- RandAugment --------------------------------------------------------------------------------------------------
 
 // Element i of torch.linspace(first, last, FT_MAGNITUDES), which counts from the nearer end, in fp32.
 static double between(float first, float last, int i) {
@@ -210,8 +206,7 @@ static void operate(const ft_augment *a, ft_draws *d, uint8_t *pixels, int32_t w
     }
 }
 
-// ---- a picture
-// --------------------------------------------------------------------------------------------------------------
+// ---- a picture ----------------------------------------------------------------------------------------------------
 
 size_t ft_augment_crop_bytes(const ft_picture_rules *rules, int32_t width, int32_t height) {
     return (size_t)FT_PICTURE_CHANNELS * (size_t)height *
@@ -243,8 +238,7 @@ ft_status ft_augment_picture(const ft_augment *a, const ft_picture_rules *rules,
     return FT_OK;
 }
 
-// ---- a batch
-// ----------------------------------------------------------------------------------------------------------------
+// ---- a batch ------------------------------------------------------------------------------------------------------
 
 static int32_t inside(double x, int32_t end) { return x < 0 ? 0 : x > end ? end : (int32_t)x; }
 

@@ -149,8 +149,7 @@ static ft_status encode_row(building *b, int64_t row) {
     return encode_text(b, text, t->text_length[row]);
 }
 
-// ---- rows of a data set
-// ----------------------------------------------------------------------------------------------
+// ---- rows of a data set -------------------------------------------------------------------------------------------
 static ft_status make_room(building *b, ft_dataset *d, size_t tokens) {
     const int64_t all = d->tokens + (int64_t)tokens, reads = b->reads + (int64_t)tokens;
     if (all > b->token_room) {

@@ -43,8 +43,7 @@ struct ft_picture_feed {
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-// ---- sizes
-// ------------------------------------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------------------------
 
 int ft_picture_workers(const ft_config *config, ft_picture_work_beside what) {
     return config->data.workers != FT_AUTO ? (int)config->data.workers
@@ -75,8 +74,7 @@ size_t ft_picture_feed_heap_bytes(const ft_picture_feed_request *r) {
                : 0;
 }
 
-// ---- a picture
-// --------------------------------------------------------------------------------------------------------------
+// ---- a picture ----------------------------------------------------------------------------------------------------
 
 static ft_status read_whole(const ft_picture_set *set, int64_t example, ft_picture *picture) {
     char where[FT_PICTURE_WHERE];
@@ -144,8 +142,7 @@ static void *work_along(void *context) {
     return NULL;
 }
 
-// ---- opened and closed
-// ------------------------------------------------------------------------------------------------------
+// ---- opened and closed --------------------------------------------------------------------------------------------
 
 ft_status ft_picture_feed_open(const ft_picture_feed_request *request, void *block, ft_picture_feed **out) {
     const ft_picture_set *set = request->data->pictures;
@@ -191,8 +188,7 @@ void ft_picture_feed_close(ft_picture_feed *f) {
     free(f);
 }
 
-// ---- taken
-// ------------------------------------------------------------------------------------------------------------------
+// ---- taken --------------------------------------------------------------------------------------------------------
 
 // Nobody works, and nothing is begun until somebody takes.
 static void pause_here(ft_picture_feed *f) {
@@ -264,8 +260,7 @@ ft_status ft_picture_feed_take(ft_picture_feed *f, int64_t epoch, const int32_t 
     return status;
 }
 
-// ---- mixed
-// ------------------------------------------------------------------------------------------------------------------
+// ---- mixed --------------------------------------------------------------------------------------------------------
 
 static int64_t partner(const ft_picture_feed *f, int64_t i) {
     const int64_t first = batch_of(f, i) * f->request.batch;

@@ -13,8 +13,7 @@ static size_t offset_of(const ft_picture_set *set, int32_t y, int32_t x) {
     return ((size_t)y * (size_t)set->width + (size_t)x) * FT_PICTURE_CHANNELS;
 }
 
-// ---- as they lie there
-// ------------------------------------------------------------------------------------------------------
+// ---- as they lie there --------------------------------------------------------------------------------------------
 
 // A patch as (channel, row, column).
 static void fill_floats(const ft_picture_set *set, const uint8_t *corner, float *out) {
@@ -37,8 +36,7 @@ static void fill_halves(const ft_picture_set *set, uint16_t (*value)[256], const
         }
 }
 
-// ---- erased and mixed
-// -------------------------------------------------------------------------------------------------------
+// ---- erased and mixed ---------------------------------------------------------------------------------------------
 
 static bool is_inside(ft_box box, int32_t y, int32_t x) {
     return x >= box.left && x < box.left + box.width && y >= box.top && y < box.top + box.height;
@@ -74,8 +72,7 @@ static void fill_mixed(const ft_picture_set *set, const ft_fed_picture *p, int32
             }
 }
 
-// ---- a picture
-// --------------------------------------------------------------------------------------------------------------
+// ---- a picture ----------------------------------------------------------------------------------------------------
 
 // In front of the patches a row's id says which vector it is; patches have 0 (model/blocks/patches.h).
 void ft_picture_fill(const ft_dataset *data, int64_t sequence, ft_batch *batch, int32_t row) {

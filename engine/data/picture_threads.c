@@ -29,8 +29,7 @@ ft_status ft_picture_threads_start(int count, void *(*run)(void *), void *contex
                                       "only %d of %d threads that read pictures could be started", *started, count);
 }
 
-// ---- a list, once
-// -----------------------------------------------------------------------------------------------------------
+// ---- a list, once -------------------------------------------------------------------------------------------------
 
 typedef struct list {
     ft_picture_work *work;

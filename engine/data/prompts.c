@@ -36,8 +36,7 @@ static ft_status refer(building *b, int64_t row, const char *answer, size_t leng
     return FT_OK;
 }
 
-// ---- texts
-// --------------------------------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------------------------
 
 static ft_status encode_text(building *b, const char *text, size_t length) {
     FT_TRY(ft_tokenizer_encode(b->tokenizer, text, length, 0, &b->ids));
@@ -45,8 +44,7 @@ static ft_status encode_text(building *b, const char *text, size_t length) {
     return FT_OK;
 }
 
-// ---- chats
-// --------------------------------------------------------------------------------------------------------------
+// ---- chats --------------------------------------------------------------------------------------------------------
 
 // What a model that learned by this template says last. Whose turns cannot be told by the template learned none of
 // them, and ends as its own files say.
@@ -137,8 +135,7 @@ static ft_status encode_row(building *b, int64_t row) {
     return encode_text(b, text, t->text_length[row]);
 }
 
-// ---- all of them
-// --------------------------------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------------------------
 
 static ft_status take_row(building *b, int64_t row) {
     ft_prompts *p = b->out;

@@ -25,8 +25,7 @@ const char *ft_finish_name(ft_finish finish) {
     return finish == FT_FINISH_STOP ? "stop" : finish == FT_FINISH_LENGTH ? "length" : NULL;
 }
 
-// ---- in and out
-// ---------------------------------------------------------------------------------------------------------
+// ---- in and out ---------------------------------------------------------------------------------------------------
 
 static ft_batch_format format_of(const ft_generator *g) {
     return (ft_batch_format){.sequences = g->sizes.slots,
@@ -140,8 +139,7 @@ ft_status ft_generator_close(ft_generator *g, ft_status outcome) {
     return outcome;
 }
 
-// ---- a micro-batch
-// ------------------------------------------------------------------------------------------------------
+// ---- a micro-batch ------------------------------------------------------------------------------------------------
 
 static void begin_batch(ft_generator *g) {
     ft_batch *b = &g->batch;
@@ -209,8 +207,7 @@ static ft_status compute(ft_generator *g, bool steps) {
     return device->functions->sync(device);
 }
 
-// ---- texts
-// --------------------------------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------------------------
 
 typedef struct run {
     ft_generator *g;
@@ -305,8 +302,7 @@ ft_status ft_generator_run(ft_generator *g, const ft_prompt *prompts, int64_t co
     }
 }
 
-// ---- a rehearsal
-// --------------------------------------------------------------------------------------------------------
+// ---- a rehearsal --------------------------------------------------------------------------------------------------
 
 static ft_status rehearse(ft_generator *g) {
     const ft_capacity kinds[] = {g->prompts, g->next};

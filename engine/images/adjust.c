@@ -57,8 +57,7 @@ void ft_adjust_saturation(uint8_t *pixels, size_t count, double factor) {
     }
 }
 
-// ---- hue
-// ------------------------------------------------------------------------------------------------------------------
+// ---- hue ----------------------------------------------------------------------------------------------------------
 
 // Pillow's HSV has a byte each, by fp32 here and double there; what it cuts and rounds is part of what a turn does.
 static void to_hsv(const uint8_t *rgb, uint8_t *hsv) {
@@ -101,8 +100,7 @@ void ft_adjust_hue(uint8_t *pixels, size_t count, double factor) {
     }
 }
 
-// ---- sharpness
-// --------------------------------------------------------------------------------------------------------------
+// ---- sharpness ----------------------------------------------------------------------------------------------------
 
 // (1 1 1; 1 5 1; 1 1 1) / 13, to the nearest: there are no halves of 13ths. Pixels of the border are as they were.
 static void smooth(const uint8_t *from, int32_t width, int32_t height, uint8_t *to) {
@@ -127,8 +125,7 @@ void ft_adjust_sharpness(uint8_t *pixels, int32_t width, int32_t height, double 
         pixels[i] = blended(room[i], pixels[i], (float)factor);
 }
 
-// ---- tables of a byte
-// -------------------------------------------------------------------------------------------------------
+// ---- tables of a byte ---------------------------------------------------------------------------------------------
 
 void ft_posterize(uint8_t *pixels, size_t count, int bits) {
     const uint8_t mask = (uint8_t)(0xFFu << (8 - bits));

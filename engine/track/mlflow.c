@@ -25,8 +25,7 @@ struct ft_mlflow {
     ft_arena arena;
 };
 
-// ---- the server
-// ---------------------------------------------------------------------------------------------------------
+// ---- the server ---------------------------------------------------------------------------------------------------
 
 static const char *set(const char *variable) {
     const char *value = getenv(variable);
@@ -135,8 +134,7 @@ static ft_status post(ft_mlflow *m, const char *path, json_t *body, int *code) {
     return status;
 }
 
-// ---- experiments
-// ------------------------------------------------------------------------------------------------------------
+// ---- experiments --------------------------------------------------------------------------------------------------
 
 static char *escape(const char *text, ft_arena *arena) {
     char *out = ft_arena_alloc(arena, 3 * strlen(text) + 1), *to = out;
@@ -201,8 +199,7 @@ ft_status ft_mlflow_experiment(ft_mlflow *m, const char *name, char **id) {
     return FT_FAILED;
 }
 
-// ---- runs
-// ---------------------------------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------------------------
 
 json_t *ft_mlflow_record(void) {
     unsigned char bytes[16];
@@ -325,8 +322,7 @@ ft_status ft_mlflow_end(ft_mlflow *m, json_t *record, const char *status, int64_
     return set_status(m, record, status, time);
 }
 
-// ---- what is logged
-// -------------------------------------------------------------------------------------------------------
+// ---- what is logged -----------------------------------------------------------------------------------------------
 
 ft_status ft_mlflow_batch_open(ft_mlflow_batch *b) {
     *b = (ft_mlflow_batch){json_array(), json_array(), json_array()};
@@ -390,8 +386,7 @@ ft_status ft_mlflow_log(ft_mlflow *m, json_t *record, const ft_mlflow_batch *b) 
     return FT_OK;
 }
 
-// ---- files
-// ----------------------------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------------------------
 
 ft_status ft_mlflow_artifact(ft_mlflow *m, json_t *record, const char *path, const char *name) {
     static const char scheme[] = "mlflow-artifacts:/";

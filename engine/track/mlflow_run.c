@@ -31,8 +31,7 @@ ft_status ft_mlflow_tell_lines(ft_mlflow *client, json_t *record, ft_feed *feed,
     }
 }
 
-// ---- run.json
-// ---------------------------------------------------------------------------------------------------------------
+// ---- run.json -----------------------------------------------------------------------------------------------------
 
 static const char *text_of(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
@@ -85,8 +84,7 @@ ft_status ft_mlflow_figures(const json_t *run, int64_t step, int64_t time, ft_ml
     return failed ? ft_fail_memory(0, "a request") : FT_OK;
 }
 
-// ---- a run
-// ------------------------------------------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------------------------
 
 typedef struct tracked {
     const char *directory, *name, *config, *json, *path; // config.ini, run.json, mlflow.json

@@ -28,8 +28,7 @@ json_t *ft_notice(const char *event, const char *text) {
     return NULL;
 }
 
-// ---- a run
-// --------------------------------------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------------------------
 
 static const char *event_of(ft_status outcome) {
     switch (outcome) {
@@ -84,8 +83,7 @@ json_t *ft_notice_of_run(const char *directory, ft_status outcome, const char *e
     return NULL;
 }
 
-// ---- what is posted
-// -------------------------------------------------------------------------------------------------------
+// ---- what is posted -----------------------------------------------------------------------------------------------
 
 static bool ends_with(const char *text, const char *end) {
     const size_t length = strlen(text), tail = strlen(end);

@@ -31,8 +31,7 @@ struct ft_notifier {
     ft_arena arena;
 };
 
-// ---- one notice
-// -----------------------------------------------------------------------------------------------------------
+// ---- one notice ---------------------------------------------------------------------------------------------------
 
 static ft_status run_command(const ft_notifier *n, const json_t *notice) {
     ft_arena arena = {0};
@@ -102,8 +101,7 @@ static void tell(const ft_notifier *n, const json_t *notice) {
     if (n->url[0] != '\0' && post(n, notice) != FT_OK) warn_of("notify.url", notice);
 }
 
-// ---- the thread
-// -------------------------------------------------------------------------------------------------------------
+// ---- the thread ---------------------------------------------------------------------------------------------------
 
 static void *work(void *context) {
     ft_notifier *n = context;
@@ -145,8 +143,7 @@ void ft_notify(ft_notifier *n, json_t *notice) {
     json_decref(notice);
 }
 
-// ---- opened and closed
-// -------------------------------------------------------------------------------------------------------
+// ---- opened and closed --------------------------------------------------------------------------------------------
 
 static ft_status read_file(const char *name, ft_arena *arena, const char **url) {
     char *path = ft_path_absolute(arena, NULL, name), *text;

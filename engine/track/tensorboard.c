@@ -46,8 +46,7 @@ struct ft_tensorboard {
     bool showed;
 };
 
-// ---- values of a summary
-// ----------------------------------------------------------------------------------------------
+// ---- values of a summary ------------------------------------------------------------------------------------------
 
 static void add_scalar(ft_proto *summary, const char *tag, double value) {
     ft_proto v = {0};
@@ -93,8 +92,7 @@ static void add_hparams(ft_proto *summary, const char *tag, int field, ft_proto 
     ft_proto_message(summary, SUMMARY_VALUE, &v);
 }
 
-// ---- a run
-// --------------------------------------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------------------------
 
 static ft_status add_config(ft_tensorboard *b, const ft_config *config) {
     char *text = NULL;
@@ -210,8 +208,7 @@ ft_status ft_tensorboard_close(ft_tensorboard *b) {
     return status;
 }
 
-// ---- a trial
-// ------------------------------------------------------------------------------------------------------------
+// ---- a trial ------------------------------------------------------------------------------------------------------
 
 enum { HPARAM_STRING = 1, HPARAM_NUMBER = 3 };
 

@@ -61,8 +61,7 @@ bool ft_web_is_address(const char *url) {
     return true;
 }
 
-// ---- an answer
-// --------------------------------------------------------------------------------------------------------
+// ---- an answer ----------------------------------------------------------------------------------------------------
 
 static size_t on_body(char *data, size_t size, size_t count, void *context) {
     ft_web_answer *a = context;
@@ -90,8 +89,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *context) {
     return bytes;
 }
 
-// ---- a request
-// ----------------------------------------------------------------------------------------------------------
+// ---- a request ----------------------------------------------------------------------------------------------------
 
 static void set_trust(const ft_web *w) {
     const ft_trust *t = &w->trust;

@@ -20,8 +20,7 @@ static const char head[] = "---\n# made by ftengine, which renews it until someb
                   file_name[] = "README.md";
 enum { HASH = 64 };
 
-// ---- whose it is
-// ----------------------------------------------------------------------------------------------------------
+// ---- whose it is --------------------------------------------------------------------------------------------------
 
 // *ours: there is none, or one that nobody has changed.
 static ft_status look(const char *path, bool *ours) {
@@ -38,8 +37,7 @@ static ft_status look(const char *path, bool *ours) {
     return status;
 }
 
-// ---- words
-// ----------------------------------------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------------------------
 
 // A string of YAML, which is one of JSON.
 static void put_string(FILE *out, const char *text) {
@@ -122,8 +120,7 @@ static const char *metric_type(ft_metric metric) {
     }
 }
 
-// ---- figures
-// --------------------------------------------------------------------------------------------------------------
+// ---- figures ------------------------------------------------------------------------------------------------------
 
 typedef struct figures {
     ft_split split;
@@ -204,8 +201,7 @@ static void put_metadata(ft_trainer *t, const figures *f, const char *name, FILE
         if (f[s].count > 0) put_result(t, &f[s], out);
 }
 
-// ---- for people
-// -----------------------------------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------------------------
 
 static void put_figures(const figures *f, FILE *out) {
     const bool test = f[FT_SPLIT_TEST].count > 0, validation = f[FT_SPLIT_VALIDATION].count > 0;
@@ -318,8 +314,7 @@ static void put_card(ft_trainer *t, bool ended, FILE *out) {
     put_data(t, out);
 }
 
-// ---- the file
-// -------------------------------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------------------------
 
 static ft_status write_card(ft_trainer *t, const char *path, bool ended) {
     char *text = NULL, hash[HASH + 1];

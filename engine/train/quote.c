@@ -17,8 +17,7 @@
 enum { FEWEST = 3, MOST = 2000 }; // steps
 static const double FOR_STEPS = 0.6, LEAST_ERROR = 0.05, OF_FILES = 0.3, OF_A_PART = 0.1;
 
-// ---- figures
-// ------------------------------------------------------------------------------------------------------------
+// ---- figures ------------------------------------------------------------------------------------------------------
 
 double ft_student_t(int64_t degrees) {
     static const double few[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
@@ -41,8 +40,7 @@ ft_estimate ft_estimate_add(ft_estimate a, ft_estimate b) {
 
 static ft_estimate times(ft_estimate e, double n) { return (ft_estimate){n * e.seconds, n * e.low, n * e.high}; }
 
-// ---- steps
-// --------------------------------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------------------------
 
 typedef struct sample {
     double seconds[MOST], tokens[MOST]; // of each step; the first one is [0]
@@ -94,8 +92,7 @@ static ft_estimate all_steps(const ft_trainer *t, const sample *s, ft_run_quote 
     return within(rate * all, fmax(error, LEAST_ERROR * rate * all));
 }
 
-// ---- an evaluation
-// ------------------------------------------------------------------------------------------------------
+// ---- an evaluation ------------------------------------------------------------------------------------------------
 
 typedef struct pass {
     double began, end, took;
@@ -157,8 +154,7 @@ static ft_status judge(ft_trainer *t, double budget, ft_run_quote *q) {
     return FT_OK;
 }
 
-// ---- files
-// --------------------------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------------------------
 
 static ft_status save(ft_trainer *t, ft_run_quote *q) {
     FT_TRY(stopped());
@@ -176,8 +172,7 @@ static ft_status save(ft_trainer *t, ft_run_quote *q) {
     return FT_OK;
 }
 
-// ---- all of it
-// ----------------------------------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------------------------
 
 // It may end early: after the evaluations that patience has, and one more.
 static void be_patient(const ft_trainer *t, ft_run_quote *q) {

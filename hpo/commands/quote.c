@@ -35,8 +35,7 @@ typedef struct quoting {
     double each[MOST_DRAWS]; // seconds of a trial
 } quoting;
 
-// ---- a study
-// --------------------------------------------------------------------------------------------------------------
+// ---- a study ------------------------------------------------------------------------------------------------------
 
 // Sets what a random draw of the space would, option by option the first line whose conditions hold.
 static ft_status set_values(const ft_space *space, uint64_t seed, int64_t number, ft_config *config) {
@@ -120,8 +119,7 @@ static ft_status quote_study(quoting *q) {
     return FT_OK;
 }
 
-// ---- a run
-// ----------------------------------------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------------------------
 
 static ft_status quote_run(quoting *q) {
     ft_memory_refusal refusal = {.bytes = 0};
@@ -140,8 +138,7 @@ static ft_status quote_run(quoting *q) {
     return FT_OK;
 }
 
-// ---- for people
-// -----------------------------------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------------------------
 
 static const char *time_text(double seconds, char out[32]) {
     const long s = lround(fmin(seconds, 1e9));
@@ -201,8 +198,7 @@ static void print_study(const quoting *q) {
            (long long)q->trials);
 }
 
-// ---- for programs
-// ---------------------------------------------------------------------------------------------------------
+// ---- for programs -------------------------------------------------------------------------------------------------
 
 static json_t *estimate_json(ft_estimate e) {
     return json_pack("{s:o, s:o, s:o}", "estimate", ft_json_rounded(e.seconds, 6), "low", ft_json_rounded(e.low, 6),
@@ -252,8 +248,7 @@ static ft_status print_json(const quoting *q) {
     return fflush(ft_results()) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
 }
 
-// ---- the command
-// ----------------------------------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------------------------
 
 static ft_status number_of(const char *flag, const char *text, double least, double most, double *out) {
     char *end;

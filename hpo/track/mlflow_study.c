@@ -39,8 +39,7 @@ static const char *text_of(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }
 
-// ---- a trial
-// ----------------------------------------------------------------------------------------------------------------
+// ---- a trial ------------------------------------------------------------------------------------------------------
 
 // The same for all who ever tell of it, so that nobody makes a second run.
 static ft_status record_of(tracked *t, int64_t number, json_t **record) {
@@ -197,8 +196,7 @@ static ft_status tell_trial(tracked *t, ft_mlflow *client, const char *experimen
     return FT_OK;
 }
 
-// ---- the study
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the study ----------------------------------------------------------------------------------------------------
 
 static ft_status read_study(tracked *t) {
     if (t->storage == NULL) FT_TRY(ft_storage_open(t->place->url, FT_STORAGE_READ, &t->storage));

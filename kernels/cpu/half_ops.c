@@ -211,8 +211,7 @@ WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), VIEW(drop
 WIDENED(sequence_mean_forward, x, 0, NOTHING_ELSE, false, ALL(sequence_mean_forward, x), ALL_OUT(sequence_mean_forward, y))
 WIDENED(unfold, x, 0, NOTHING_ELSE, false, ALL(unfold, x), ALL_OUT(unfold, y))
 WIDENED(fold_add, y, 0, NOTHING_ELSE, false, ALL(fold_add, y), VIEW(fold_add, x, READ | WRITE | WHOLE))
-// ---- products
-// ---------------------------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------------------------
 
 // Blocks of the rows of C; or, with A transposed, of the sums' terms, which C collects in fp32; or, with both
 // transposed, none.
@@ -253,8 +252,7 @@ static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
     RUN_WIDENED(gemm, gemm_views(args), args->trans_a && args->trans_b ? 0 : args->a.rows, advance_terms, false);
 }
 
-// ---- attention
-// -------------------------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------------------------
 
 // It reaches over the rows of a sequence and no further: copies are of some sequences at a time, as many as have BLOCK_ROWS rows
 // together, or of one that is longer. Sums over sequences (of the tables of positions) are one chain, whatever calls it is cut into.
@@ -405,8 +403,7 @@ ATTENTION(talking_attention_backward, shape.attention, WIDEN_MIXING, MIXING_BYTE
           IN(talking_attention_backward, dout), OUT(talking_attention_backward, dq), VIEW(talking_attention_backward, dk, WRITE | KEYS),
           VIEW(talking_attention_backward, dv, WRITE | KEYS))
 
-// ---- ops on rows where they lie
-// -----------------------------------------------------------------------------------------
+// ---- ops on rows where they lie -----------------------------------------------------------------------------------
 
 typedef struct rows_job {
     const void *args;
@@ -488,8 +485,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
     return FT_OK;
 }
 
-// ---- ops that are fp32 in every precision, or know 16 bits themselves
-// ---------------------------------------------------
+// ---- ops that are fp32 in every precision, or know 16 bits themselves ---------------------------------------------
 
 #define PLAIN(op)                                                                                                      \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return 0; }                                                \

@@ -5,8 +5,7 @@
 #define FT_ROWS_IN pet_section
 #include "engine/config/option_rows.h"
 
-// ---- the table
-// --------------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------------------------
 static void test_every_field_has_a_row(void **state) { every_field_has_a_row(NULL, offsetof(ft_config, lines)); }
 
 static void test_activations_are_those_of_the_kernels(void **state) {
@@ -225,8 +224,7 @@ static void test_numbers_keep_every_bit_and_few_digits(void **state) {
     }
 }
 
-// ---- where values come from
-// -------------------------------------------------------------------------------------------
+// ---- where values come from ---------------------------------------------------------------------------------------
 static void test_later_wins(void **state) {
     const char *files[] = {write_file("one.ini", "[train]\nbatch_size = 2\nepochs = 4\nseed = 6\n"),
                            write_file("two.x.ini", "[train]\nbatch_size = 3\nepochs = 5\n")};

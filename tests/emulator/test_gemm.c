@@ -271,8 +271,7 @@ static void test_types_that_do_not_go_together(void **unused) {
     assert_int_equal(fake_lt_read().heuristics, 0);
 }
 
-// ---- beside PyTorch
-// ---------------------------------------------------------------------------------------------------
+// ---- beside PyTorch -----------------------------------------------------------------------------------------------
 
 // number() of make_half_vectors.py.
 static struct { uint64_t seed, tensor; } source;

@@ -1,8 +1,7 @@
 // ctest: emulated=yes
 #include "elementwise.h"
 
-// ---- the activations and their derivatives in float64
-// ----------------------------------------------------------------
+// ---- the activations and their derivatives in float64 -------------------------------------------------------------
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double value(ft_activation kind, double x) {
     switch (kind) {
@@ -57,8 +56,7 @@ static void test_the_oracle_s_slopes_are_those_of_its_values(void **state) {
         }
 }
 
-// ---- accuracy over the whole range
-// -----------------------------------------------------------------------------------
+// ---- accuracy over the whole range --------------------------------------------------------------------------------
 typedef struct act_case {
     ft_activation kind;
     fenced x, bias, dy;
@@ -172,8 +170,7 @@ static void test_special_values(void **state) {
     }
 }
 
-// ---- shapes, options and aliases
-// -------------------------------------------------------------------------------------
+// ---- shapes, options and aliases ----------------------------------------------------------------------------------
 static void check_case(act_case *c) {
     int64_t rows = c->x.t.rows, cols = c->x.t.cols;
     size_t n = (size_t)(rows * cols);
@@ -281,8 +278,7 @@ static void test_shapes_that_disagree_fail(void **state) {
     ft_device_close(device);
 }
 
-// ---- transformers
-// ----------------------------------------------------------------------------------------------------
+// ---- transformers -------------------------------------------------------------------------------------------------
 // Of every name that both know: activations.txt has value and slope (make_activation_vectors.py).
 static void test_values_of_transformers(void **state) {
     FILE *file = fopen(FT_TEST_VECTORS "/activations.txt", "re");
@@ -314,8 +310,7 @@ static void test_values_of_transformers(void **state) {
     assert_int_equal(points, 21 * 25);
 }
 
-// ---- names
-// -----------------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------------------------
 static void test_names(void **state) {
     static const struct {
         const char *name;

@@ -1,8 +1,7 @@
 // ctest: emulated=yes
 #include "elementwise.h"
 
-// ---- the norm
-// ---------------------------------------------------------------------------------------------------------
+// ---- the norm -----------------------------------------------------------------------------------------------------
 typedef struct norm_case {
     fenced gradient, losses;
     fenced table; // rows of a table of table_rows
@@ -142,8 +141,7 @@ static void test_nothing_counts_behind_a_stop(void **state) {
     fenced_free(c.gradient);
 }
 
-// ---- the step
-// ---------------------------------------------------------------------------------------------------------
+// ---- the step -----------------------------------------------------------------------------------------------------
 enum { N = 20003, STEPS = 50, RANGES = 5 }; // enough elements for four threads
 static const ft_adamw_range ranges[RANGES] = {
     {0, 7000, 0.01f, 1, NULL}, // with gaps

@@ -30,8 +30,7 @@ static void run_loss(ft_device *device, const void *test_case, float *out) {
     fenced_free(d);
 }
 
-// ---- the oracle
-// -------------------------------------------------------------------------------------------------------
+// ---- the oracle ---------------------------------------------------------------------------------------------------
 static double loss_of(const double *x, int64_t classes, int32_t label, double *d) {
     double most = x[0], sum = 0;
     for (int64_t c = 1; c < classes; c++)

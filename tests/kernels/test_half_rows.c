@@ -68,8 +68,7 @@ static void free_all(typed *matrices, size_t n) {
         free_all(list_, sizeof list_ / sizeof *list_);                                                                 \
     } while (0)
 
-// ---- LayerNorm
-// -------------------------------------------------------------------------------------------------------
+// ---- LayerNorm ----------------------------------------------------------------------------------------------------
 
 enum { S_APART, S_IS_X, WIDE_IS_RESIDUAL, S_ABSENT, KEEPS };
 
@@ -315,8 +314,7 @@ static void test_layernorm(void **state) {
             }
 }
 
-// ---- activations
-// -----------------------------------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------------------------
 
 // y without h kept, h, y again in place of x, dx in place of dy, y once more, dbias
 static void run_activation(ft_device *device, const void *test_case, bool whole, float *out) {
@@ -431,8 +429,7 @@ static void test_activations(void **state) {
             }
 }
 
-// ---- sums over rows, embeddings
-// --------------------------------------------------------------------------------------
+// ---- sums over rows, embeddings -----------------------------------------------------------------------------------
 
 static void run_column_sum(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
@@ -514,8 +511,7 @@ static void test_column_sum_and_embeddings(void **state) {
         }
 }
 
-// ---- rows, windows
-// ---------------------------------------------------------------------------------------------------
+// ---- rows, windows ------------------------------------------------------------------------------------------------
 
 enum { TAPS = 3 };
 static const int32_t bounds[] = {0, 1, 3, 3, 6}; // of the last rows' windows: what lies beyond is the last sequence's
@@ -604,8 +600,7 @@ static void test_rows(void **state) {
         }
 }
 
-// ---- what is not finite
-// ----------------------------------------------------------------------------------------------
+// ---- what is not finite -------------------------------------------------------------------------------------------
 
 // A NaN reaches its own row and its own column's sums, and nothing else; what fp16 cannot hold becomes infinity.
 static void test_nan_and_overflow(void **state) {

@@ -213,8 +213,7 @@ static void run_ties(ft_device *device, const void *test_case, float *out) {
 }
 static void test_ties_stay(void **state) { free(run_everywhere(run_ties, NULL, 37)); }
 
-// ---- the dynamic loss scale
-// -------------------------------------------------------------------------------------------
+// ---- the dynamic loss scale ---------------------------------------------------------------------------------------
 
 static ft_update_state norm_of(ft_device *device, ft_update_state update, float value, int interval) {
     ft_step_state step = {.loss_scale = update.loss_scale};
@@ -337,8 +336,7 @@ static void test_an_overflow_recovers(void **state) {
     free(plain);
 }
 
-// ---- losses: fp32, their gradients times the scale
-// ---------------------------------------------------------------------
+// ---- losses: fp32, their gradients times the scale ----------------------------------------------------------------
 
 static void run_losses(ft_device *device, const void *test_case, float *out) {
     enum { ROWS = 37, CLASSES = 5 };
@@ -406,8 +404,7 @@ static void test_gradients_of_losses_are_scaled(void **state) {
     free(scaled);
 }
 
-// ---- beside PyTorch
-// ----------------------------------------------------------------------------------------------------
+// ---- beside PyTorch -----------------------------------------------------------------------------------------------
 
 // number() of make_half_vectors.py, rounded to the type.
 static double number(uint32_t seed, uint32_t tensor, int64_t at) {

@@ -27,8 +27,7 @@ static const char *checkpointing_text(int64_t k, char out[40]) {
     return out;
 }
 
-// ---- for people
-// -------------------------------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------------------------
 
 static void print_verdict(const report *r) {
     char need[24], failed[24], budget[160];
@@ -201,8 +200,7 @@ static void print_text(const report *r) {
     if (r->space != NULL) r->task->space->print(r->task, r->space);
 }
 
-// ---- for programs
-// -----------------------------------------------------------------------------------------------------
+// ---- for programs -------------------------------------------------------------------------------------------------
 
 static void csv_line(const char *group, const char *name, size_t value) {
     printf("%s,", group);
@@ -254,8 +252,7 @@ static ft_status print_json(const report *r) {
     return ft_plan_write_json(root, failed);
 }
 
-// ---- the command
-// ------------------------------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------------------------
 
 ft_status ft_plan_refuse_host(const ft_plan *plan) {
     char need[24], there[24];

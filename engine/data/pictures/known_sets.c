@@ -186,7 +186,7 @@ static ft_status read_birds(ft_listing *list, const char *directory, const char 
     return status;
 }
 
-// -----------------------------------------------------------------------------------------------------------------------------
+// ---- interface ------------------------------------------------------------------------------------------------------
 
 ft_status ft_known_set_read(const ft_known_set *set, const char *directory, const char *split, const ft_table_request *request, ft_table *table) {
     ft_listing list;

@@ -74,7 +74,7 @@ static ft_status find_places(ft_picture_files *f) {
     return FT_OK;
 }
 
-// -----------------------------------------------------------------------------------------------------------------------------
+// ---- interface ------------------------------------------------------------------------------------------------------
 
 static ft_status open_files(ft_picture_files *f, const char *source, const ft_table *table) {
     f->source = ft_arena_strdup(&f->arena, source);

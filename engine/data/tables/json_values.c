@@ -57,8 +57,7 @@ bool ft_json_is_values(const char *data, size_t length) {
     return *at == '[' || (!ft_json_is_line(data, length) && value_end(at, data + length) != NULL);
 }
 
-// ---- one after the other
-// ------------------------------------------------------------------------------------------------
+// ---- one after the other ------------------------------------------------------------------------------------------
 
 static void go_to(ft_records *r, const char *to) {
     for (; r->at < to; r->at++) {
