@@ -33,8 +33,8 @@ static void check_hidden(void *context, int layer, ft_tensor hidden) {
     float *want = expected(f, name, NULL);
     bool pooled = layer == f->model.layers - 1 && !f->model.ends_whole;
     for (int64_t row = 0; row < hidden.rows; row++) {
-        const int64_t read = f->model.last_pooling ? f->data.offset[row + 1] - 1 : f->data.offset[row]; // the first, or the last
-        int64_t token = pooled ? read : row;
+        const int64_t *offset = f->data.offset; // of a sequence; pooled rows are its first token, or its last
+        const int64_t token = !pooled ? row : f->model.last_pooling ? offset[row + 1] - 1 : offset[row];
         assert_close(name, (const float *)hidden.data + row * hidden.stride, want + token * hidden.cols, hidden.cols, 1e-5);
     }
     s->layers++;
