@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """From picture files to normalised tensors on one core: bench_pictures beside torchvision with Pillow, in turns.
 
-    python benchmarks/speed/bench_pictures.py --bench BUILD/benchmarks/bench_pictures --output benchmarks/results/pictures.json
+    python benchmarks/speed/bench_pictures.py --bench BUILD/benchmarks/bench_pictures --output benchmarks/results/pictures
 
 Pictures of 500 x 375 with the spectrum of photographs (noise falling with frequency), JPEG of quality 90 and 4:2:0, are made once; each side reads, decodes, resizes to
 224 x 224 (bilinear) and normalises all of them, one after the other. Resizing alone, from pixels that are there, is measured too.
@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from common import provenance, title_lines, write_results  # noqa: E402
 
 import numpy
 import PIL
@@ -86,15 +89,19 @@ def main():
             times["ours_resize"].append(ours(args, d, folder, "resize"))
             times["rival_resize"].append(seconds(lambda: rival_resize(pictures)))
     rate = {k: args.pictures / statistics.median(v) for k, v in times.items()}
-    result = {"pictures": args.pictures, "rounds": args.rounds, "per_second": {k: round(v, 1) for k, v in rate.items()},
+    result = provenance() | {"pictures": args.pictures, "rounds": args.rounds, "per_second": {k: round(v, 1) for k, v in rate.items()},
               "ratio": round(rate["ours"] / rate["rival"], 3), "ratio_resize": round(rate["ours_resize"] / rate["rival_resize"], 3),
-              "spread": {k: round(max(v) / min(v), 3) for k, v in times.items()}, "versions": {"pillow": PIL.__version__, "torchvision": torchvision.__version__},
-              "command": " ".join(sys.argv), "machine": platform.processor() or platform.machine()}
-    print(json.dumps(result, indent=1))
+              "spread": {k: round(max(v) / min(v), 3) for k, v in times.items()}, "versions": {"pillow": PIL.__version__, "torchvision": torchvision.__version__}}
+    lines = title_lines(result, "From picture files to normalised tensors on one core") + [
+        f"JPEG of 500 x 375 to {SIDE} x {SIDE}, {args.pictures} of them, median of {args.rounds} rounds in turns, processor time; torchvision {torchvision.__version__} with Pillow {PIL.__version__}.", "",
+        "| | pictures/s | torchvision and Pillow | ratio | target |", "|---|---|---|---|---|",
+        f"| read, decode, resize, normalise | {rate['ours']:.0f} | {rate['rival']:.0f} | **{result['ratio']:.2f}x** | 2x |",
+        f"| resize alone | {rate['ours_resize']:.0f} | {rate['rival_resize']:.0f} | **{result['ratio_resize']:.2f}x** | 3x |", "",
+        f"Slowest to fastest round of a side: at most {max(result['spread'].values()):.2f}."]
     if args.output:
-        with open(args.output, "w", encoding="utf-8") as f:
-            json.dump(result, f, indent=1)
-            f.write("\n")
+        write_results(args.output, result, "\n".join(lines) + "\n")
+    else:
+        print("\n".join(lines))
 
 
 main()

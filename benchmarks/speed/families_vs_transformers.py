@@ -8,6 +8,8 @@ A model of the shapes of --model (a file of configs/models; deberta-v3-small by 
 both sides, fp32, all cores, batches of 8. For every length S the texts of a batch have 8 to S tokens, drawn evenly; a last
 case has S tokens in every text, for the memory. Words stand for tokens, one each. tokens/s count real tokens only; the
 Trainer's first --skip steps are not timed, ftengine's all are. The machine's FMA peak is probed around every run.
+A --model of pictures (google/vit-base-patch16-224) trains on pictures of noise in the model's size, --batch-size of them; speeds
+are pictures/s. Its files are decoded before the Trainer's clock starts, and within ours. Needs Pillow and NumPy here.
 --merge measures nothing: it joins the rounds of results of the same model, batches and steps, and makes their table.
 """
 
@@ -67,19 +69,41 @@ def write_texts(path, rows, length, mixed, seed):
             f.write(" ".join(f"w{draw.randrange(WORDS)}" for _ in range(words)) + f"\t{i % LABELS}\n")
 
 
+def write_pictures(directory, count, side, seed):
+    import numpy
+    from PIL import Image
+
+    draw = numpy.random.default_rng(seed)
+    for i in range(count):
+        folder = os.path.join(directory, f"class{i % LABELS}")
+        os.makedirs(folder, exist_ok=True)
+        Image.fromarray(draw.integers(0, 256, (side, side, 3), dtype="uint8")).save(os.path.join(folder, f"{i}.png"))
+
+
+def write_picture_model(config, directory):
+    os.makedirs(directory)
+    with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    size = {"height": config["image_size"], "width": config["image_size"]}
+    with open(os.path.join(directory, "preprocessor_config.json"), "w", encoding="utf-8") as f:
+        json.dump({"image_processor_type": "ViTImageProcessor", "do_resize": True, "size": size, "resample": 2, "do_rescale": True,
+                   "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}, f)
+
+
 def run_case(options, case, model, scratch, log):
     """One round of one case: both sides, `trainer` first in even rounds."""
     shared = {
         "python": options.python,
         "ftengine": options.ftengine,
-        "train": os.path.join(scratch, case["name"] + ".tsv"),
+        "train": case["train"],
+        "task": options.task,
         "epochs": 1,
         "max_steps": options.steps,
         "batch_size": options.batch_size,
         "max_length": case["length"],
         "seed": options.seed,
         "skip": options.skip,
-        "set": [],
+        "set": options.set,
         "lora_r": 0,
     }
     sides = {
@@ -90,12 +114,15 @@ def run_case(options, case, model, scratch, log):
     peak = fma_peak(options.fma_peak)
     for side in pair["order"]:
         result = sides[side]()
+        if side == "ftengine":  # tokens are counted here, pictures by the Trainer
+            result["tokens"] /= options.tokens_of_one
+            result["tokens_per_second"] /= options.tokens_of_one
         result["fma_peak_before"], peak = peak, fma_peak(options.fma_peak)
         result["fma_peak_after"] = peak
         result["tokens_per_gflop"] = 2 * result["tokens_per_second"] / (result["fma_peak_before"] + peak)
         pair[side] = result
         print(
-            f"{case['name']} round {case['round'] + 1} {side}: {result['tokens_per_second']:.0f} tokens/s, "
+            f"{case['name']} round {case['round'] + 1} {side}: {result['tokens_per_second']:.1f} {options.unit}/s, "
             f"{result['resident_bytes'] / 2**20:.0f} MiB, FMA peak {peak:.0f} GFLOP/s",
             flush=True,
         )
@@ -109,8 +136,10 @@ def ratios(pairs, key):
 
 
 def table(document):
+    unit = document.get("unit", "tokens")
+    digits = 0 if unit == "tokens" else 2
     lines = title_lines(document, f"{document['model']}: ftengine beside the Hugging Face Trainer") + [
-        "| lengths | Trainer tokens/s | ftengine tokens/s | ratio (smallest to largest) | each by the FMA peak beside it "
+        f"| lengths | Trainer {unit}/s | ftengine {unit}/s | ratio (smallest to largest) | each by the FMA peak beside it "
         "| Trainer resident | ftengine resident | ratio |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -123,7 +152,7 @@ def table(document):
             return median([pair[side][key] for pair in pairs])
 
         lines.append(
-            f"| {case['name']} | {of('trainer', 'tokens_per_second'):.0f} | {of('ftengine', 'tokens_per_second'):.0f} | "
+            f"| {case['name']} | {of('trainer', 'tokens_per_second'):.{digits}f} | {of('ftengine', 'tokens_per_second'):.{digits}f} | "
             f"**{median(speed):.2f}x** ({min(speed):.2f} to {max(speed):.2f}) | "
             f"{median(ratios(pairs, 'tokens_per_gflop')):.2f}x | {of('trainer', 'resident_bytes') / 2**30:.2f} GiB | "
             f"{of('ftengine', 'resident_bytes') / 2**30:.2f} GiB | **{median(ratios(pairs, 'resident_bytes')):.2f}x** |"
@@ -187,20 +216,35 @@ def main():
     if options.steps < options.skip + 2:
         parser.error(f"--steps: at least {options.skip + 2}, to leave out {options.skip}")
     build_probe(options.fma_peak)
+    with open(source, encoding="utf-8") as f:
+        side = json.load(f).get("image_size")
+    options.task, options.unit, options.tokens_of_one, options.set = "single_label_classification", "tokens", 1, []
     cases = [{"name": f"8 to {n}", "length": n, "mixed": True} for n in options.lengths]
-    if not options.mixed_only:
+    if side is not None:
+        options.task, options.unit, options.set = "image_classification", "pictures", ["train.task=single_label", "data.max_length=auto"]
+        cases = [{"name": f"{side} x {side}", "length": side}]
+    elif not options.mixed_only:
         cases.append({"name": f"all {max(options.lengths)}", "length": max(options.lengths), "mixed": False})
-    document = provenance() | {"model": options.model, "batch_size": options.batch_size, "steps": options.steps, "cases": []}
+    document = provenance() | {"model": options.model, "unit": options.unit, "batch_size": options.batch_size, "steps": options.steps, "cases": []}
     with tempfile.TemporaryDirectory() as scratch:
         log = os.path.join(tempfile.gettempdir(), "families_vs_transformers.log")
         drawn, model = os.path.join(scratch, "drawn"), os.path.join(scratch, "model")
-        write_model(source, drawn)
-        command = [options.python, HF_TRAIN, "export", "--model", drawn, "--labels", str(LABELS)]
+        if side is None:
+            write_model(source, drawn)
+        else:
+            with open(source, encoding="utf-8") as f:
+                config = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+            options.tokens_of_one = (side // config["patch_size"]) ** 2 + 1
+            write_picture_model(config, drawn)
+        command = [options.python, HF_TRAIN, "export", "--model", drawn, "--labels", str(LABELS), "--task", options.task]
         measured(command + ["--seed", str(options.seed), "--output", model], log)
         for case in cases:
-            path = os.path.join(scratch, case["name"] + ".tsv")
-            write_texts(path, options.batch_size * options.steps, case["length"], case["mixed"], options.seed)
-            pairs = [run_case(options, case | {"round": r}, model, scratch, log) for r in range(options.rounds)]
+            path = os.path.join(scratch, case["name"] + (".tsv" if side is None else ""))
+            if side is None:
+                write_texts(path, options.batch_size * options.steps, case["length"], case["mixed"], options.seed)
+            else:
+                write_pictures(path, options.batch_size * options.steps, side, options.seed)
+            pairs = [run_case(options, case | {"round": r, "train": path}, model, scratch, log) for r in range(options.rounds)]
             document["cases"].append(case | {"rounds": pairs})
     return write_results(options.output, document, table(document))
 

@@ -5,7 +5,7 @@
 
 The quick start's model and reviews (tools/get_model.sh, tools/get_data.sh), fp32, on all cores. Of each run, from an empty cache: the first
 epoch is the pass over all training texts and the first steps of the head, the second the steps alone; `off` is an epoch that computes every
-text (data.feature_cache=off). The study is one command from an empty cache to its end, with an evaluation after each of three epochs.
+text (data.feature_cache=off). --train takes a folder of pictures, one inside it for every class, with a --model of pictures. The study is one command from an empty cache to its end, with an evaluation after each of three epochs.
 """
 
 import argparse
@@ -75,6 +75,7 @@ def main():
     parser.add_argument("--config", default=os.path.join(ROOT, "configs", "minilm_quickstart.ini"))
     parser.add_argument("--model", default=os.path.join(ROOT, "models", "all-MiniLM-L6-v2"))
     parser.add_argument("--data", default=os.path.join(ROOT, "data", "reviews"))
+    parser.add_argument("--train", help="a file or folder; the data's train.tsv by default")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--study-seconds", type=int, default=3600, help="the study ends then, with the trials that it has")
@@ -82,16 +83,21 @@ def main():
     options = parser.parse_args()
     build_probe(options.fma_peak)
     scratch = tempfile.mkdtemp(prefix="features-")
-    with open(os.path.join(options.data, "train.tsv"), encoding="utf-8") as f:
-        texts = sum(1 for _ in f) - 1
+    train = os.path.abspath(options.train or os.path.join(options.data, "train.tsv"))
+    pictures = os.path.isdir(train)
+    if pictures:
+        texts = sum(len(names) for _, _, names in os.walk(train))
+    else:
+        with open(train, encoding="utf-8") as f:
+            texts = sum(1 for _ in f) - 1
     options.steps = -(-texts // BATCH)
-    options.common = [f"model.path={options.model}", f"data.train={options.data}/train.tsv", f"data.feature_cache={scratch}/kept",
-                      "train.parameters=classifier"]
+    options.common = [f"model.path={options.model}", f"data.train={train}", f"data.feature_cache={scratch}/kept",
+                      "train.parameters=classifier"] + (["train.task=single_label", "data.max_length=auto"] if pictures else [])
     document = provenance() | {"epochs": epochs(options, scratch), "study": study(options, scratch) if options.trials > 0 else None}
     shutil.rmtree(scratch)
 
     lines = title_lines(document, "The head alone on features of a frozen model")
-    lines += [f"MiniLM, {document['epochs'][0]['rows']} reviews, batch {BATCH}; rows of {document['epochs'][0]['bytes'] / 2**20:.1f} MiB in all. Seconds.", "",
+    lines += [f"{os.path.basename(options.model)}, {document['epochs'][0]['rows']} {'pictures' if pictures else 'texts'}, batch {BATCH}; rows of {document['epochs'][0]['bytes'] / 2**20:.1f} MiB in all. Seconds.", "",
               "| FMA peak, GFLOP/s | pass over the texts | first epoch | second epoch | first / second | epoch of a run that found them | epoch without (off) | off / second |",
               "|---|---|---|---|---|---|---|---|"]
     for row in document["epochs"]:

@@ -60,6 +60,8 @@ def run_trainer(options, model, log):
             str(options.seed),
             "--skip",
             str(options.skip),
+            "--task",
+            getattr(options, "task", "single_label_classification"),
         ]
         + lora_of_trainer(options),
         log,
