@@ -84,7 +84,7 @@ mkfifo pipe
 pid=$!
 exec 3>pipe
 printf 'one text\n' >&3
-for _ in $(seq 200); do [ "$(wc -l <piped)" -ge 2 ] && break || sleep 0.05; done
+for _ in $(seq 2400); do [ "$(wc -l <piped)" -ge 2 ] && break || sleep 0.05; done
 [ "$(wc -l <piped)" = 2 ] || fail "an open pipe is waited for: $(cat piped)"
 kill -9 $pid
 exec 3>&-

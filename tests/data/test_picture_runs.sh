@@ -95,7 +95,7 @@ for workers in 0 2; do
     # shellcheck disable=SC2086
     "$FTENGINE" train $common data.train=going train.epochs=100000 eval.strategy=no augment.crop=true data.workers=$workers output.dir=gone-$workers output.save_steps=100000 >out 2>err &
     pid=$!
-    for _ in $(seq 3000); do grep -q "Training Start" err && break; sleep 0.01; done
+    for _ in $(seq 12000); do grep -q "Training Start" err && break; sleep 0.01; done
     rm going/7/*.png
     wait $pid
     [ $? = 2 ] || fail "exit code of a run whose pictures went"

@@ -120,7 +120,7 @@ dump studies/killed/study.db | cmp - whole.txt || fail "killed $kills times it i
 # A child does not outlive its coordinator.
 "$FTENGINE" tune tiny.ini --study orphan train.max_steps=100000 >out 2>err &
 pid=$!
-for _ in $(seq 500); do [ -s studies/orphan/trials/00000/metrics.jsonl ] && break; sleep 0.02; done
+for _ in $(seq 6000); do [ -s studies/orphan/trials/00000/metrics.jsonl ] && break; sleep 0.02; done
 child=$(cat "/proc/$pid/task/$pid/children")
 [ -n "$child" ] || fail "no child is running"
 kill -9 $pid
@@ -137,7 +137,7 @@ kill -0 $child 2>/dev/null && fail "the trial outlived its coordinator"
 # bash gives background jobs no SIGINT, so SIGTERM asks; both take the same way.
 "$FTENGINE" tune tiny.ini --study stopped train.max_steps=100000 >out 2>err &
 pid=$!
-for _ in $(seq 500); do [ -s studies/stopped/trials/00000/metrics.jsonl ] && break; sleep 0.02; done
+for _ in $(seq 6000); do [ -s studies/stopped/trials/00000/metrics.jsonl ] && break; sleep 0.02; done
 kill -TERM $pid
 wait $pid
 [ $? = 143 ] || fail "another exit code after SIGTERM"

@@ -84,7 +84,7 @@ expect 0 "$FTENGINE" tune tiny.ini --study held data.folds=0 data.validation_spl
 slow=(tune tiny.ini --trials 1 study.pruner=none train.seeds= train.max_steps=700)
 "$FTENGINE" "${slow[@]}" --study halfway >out 2>err &
 pid=$!
-for _ in $(seq 1000); do
+for _ in $(seq 6000); do
     [ -s studies/halfway/trials/00000/fold-3/metrics.jsonl ] && break
     sleep 0.02
 done

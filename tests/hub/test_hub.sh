@@ -40,7 +40,7 @@ cp "$here"/model/* hub/org/secret/main
 python3 "$SOURCE_DIR/tests/hub/hub_server.py" hub ports >server.log 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$scratch"' EXIT
-for _ in $(seq 200); do [ -s ports ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s ports ] && break; sleep 0.05; done
 [ -s ports ] || { cat server.log >&2; fail "the server did not start"; }
 read -r hub storage <ports
 export HF_ENDPOINT=http://127.0.0.1:$hub/ HF_HOME=$scratch/home
@@ -322,7 +322,7 @@ fresh
 faults '{"path": "model.safetensors", "server": "storage", "do": "slow", "pause": 0.05}'
 "$FTENGINE" pull org/small >out 2>err &
 pid=$!
-for _ in $(seq 200); do [ "$(stat -c %s "$small/blobs/$weights.incomplete" 2>/dev/null || echo 0)" -gt 3000 ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ "$(stat -c %s "$small/blobs/$weights.incomplete" 2>/dev/null || echo 0)" -gt 3000 ] && break; sleep 0.05; done
 kill -INT $pid
 wait $pid
 [ $? = 130 ] || fail "Ctrl-C did not end it with 130"
@@ -390,7 +390,7 @@ with filelock.FileLock(sys.argv[1]):
     time.sleep(2)
     open("released", "w").close()
 PY
-    for _ in $(seq 200); do [ -e held ] && break; sleep 0.05; done
+    for _ in $(seq 2400); do [ -e held ] && break; sleep 0.05; done
     pull org/small
     says "another program is fetching it"
     [ -e released ] || fail "the lock of another program was not waited for"

@@ -40,7 +40,7 @@ cp "$here"/model/* hub/org/small/main
 python3 "$SOURCE_DIR/tests/hub/hub_server.py" hub ports good.pem good.key >server.log 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$scratch"' EXIT
-for _ in $(seq 200); do [ -s ports ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s ports ] && break; sleep 0.05; done
 [ -s ports ] || { cat server.log >&2; fail "the server did not start"; }
 read -r hub storage control <ports
 export HF_ENDPOINT=https://127.0.0.1:$hub HF_HOME=$scratch/home

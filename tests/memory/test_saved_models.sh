@@ -73,7 +73,7 @@ judge several "$FTENGINE" predict "$scratch/run" "${run[@]}" --output written
 "$FTENGINE" train "$here/follow.ini" "model.head.hidden=2500,1500" model.ignore_mismatched_sizes=true train.max_steps=1000000 output.save_steps=0 output.dir=holder >/dev/null 2>holder.err &
 holder=$!
 trap 'kill -9 $holder 2>/dev/null; wait 2>/dev/null; rm -rf "$scratch"' EXIT
-for _ in $(seq 400); do "$FTENGINE" devices --json >devices.json 2>/dev/null && [ "$(json devices.json 'd["devices"][0]["reserved_bytes"]')" != 0 ] && break; sleep 0.05; done
+for _ in $(seq 2400); do "$FTENGINE" devices --json >devices.json 2>/dev/null && [ "$(json devices.json 'd["devices"][0]["reserved_bytes"]')" != 0 ] && break; sleep 0.05; done
 rm -rf written
 reserved=$(json devices.json 'd["devices"][0]["reserved_bytes"]')
 [ "$reserved" -gt 0 ] || fail "the holder reserved nothing: $(cat holder.err)"

@@ -52,7 +52,7 @@ unset FAKE_SENSORS FAKE_NVML
 # ---- a run ---------------------------------------------------------------------------------------------------------------
 "$FTENGINE" train "$here/follow.ini" device.name=cpu train.max_steps=2000000 data.validation= eval.strategy=no "output.dir=a run" >/dev/null 2>train.err &
 run=$!
-for _ in $(seq 600); do
+for _ in $(seq 1200); do
     [ -s ledger/cpu.notes ] && break
     sleep 0.1
 done

@@ -83,7 +83,7 @@ same ill
 # ---- killed, stopped, and gone on with -----------------------------------------------------------------------------------
 "$FTENGINE" train $run output.dir=killed track.mlflow=$uri >out 2>err &
 pid=$!
-for _ in $(seq 6000); do [ -e killed/checkpoints/step-00000020 ] || [ -e killed/checkpoints/step-00000030 ] && break; sleep 0.005; done
+for _ in $(seq 24000); do [ -e killed/checkpoints/step-00000020 ] || [ -e killed/checkpoints/step-00000030 ] && break; sleep 0.005; done
 kill -9 $pid
 wait $pid 2>/dev/null
 [ ! -e killed/run.json ] || fail "it was at its end before it was killed"
@@ -224,7 +224,7 @@ study s 4
 # Killed in the midst, server away, gone on with, told the rest afterwards.
 "$FTENGINE" tune study.ini --study k train.max_steps=80 >out 2>err &
 pid=$!
-for _ in $(seq 4000); do [ -s studies/k/trials/00001/metrics.jsonl ] && break; sleep 0.005; done
+for _ in $(seq 24000); do [ -s studies/k/trials/00001/metrics.jsonl ] && break; sleep 0.005; done
 kill -9 $pid
 wait $pid 2>/dev/null
 none_left

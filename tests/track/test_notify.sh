@@ -132,7 +132,7 @@ assert end["directory"].endswith("/studies/s") and set(end["params"]) == {"train
 PYTHON
 "$FTENGINE" tune study.ini --study stopped train.max_steps=100000 notify.url=$hook >out 2>err &
 pid=$!
-for _ in $(seq 2000); do [ -s studies/stopped/trials/00000/metrics.jsonl ] && break; sleep 0.01; done
+for _ in $(seq 12000); do [ -s studies/stopped/trials/00000/metrics.jsonl ] && break; sleep 0.01; done
 kill -INT $pid
 wait $pid
 [ $? = 130 ] || fail "the exit code of a stopped study"

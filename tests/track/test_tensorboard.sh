@@ -51,7 +51,7 @@ expect 0 "$FTENGINE" train $run output.dir=whole output.exists=resume # it is at
 same whole 2
 "$FTENGINE" train $run output.dir=killed >out 2>err &
 pid=$!
-for _ in $(seq 6000); do [ -e killed/checkpoints/step-00000020 ] || [ -e killed/checkpoints/step-00000030 ] && break; sleep 0.005; done
+for _ in $(seq 24000); do [ -e killed/checkpoints/step-00000020 ] || [ -e killed/checkpoints/step-00000030 ] && break; sleep 0.005; done
 kill -9 $pid
 wait $pid 2>/dev/null
 [ ! -e killed/run.json ] || fail "it was at its end before it was killed"
@@ -63,7 +63,7 @@ same killed 2
 for signal in INT TERM; do
     "$FTENGINE" train $run output.dir=stopped output.exists=resume >out 2>err &
     pid=$!
-    for _ in $(seq 6000); do [ -s stopped/metrics.jsonl ] && break; sleep 0.005; done
+    for _ in $(seq 24000); do [ -s stopped/metrics.jsonl ] && break; sleep 0.005; done
     kill -$signal $pid
     wait $pid
 done

@@ -31,7 +31,7 @@ INI
 expect 0 "$FTENGINE" tune study.ini --study s
 "$FTENGINE" train study.ini train.max_steps=400 eval.strategy=no output.save_steps=10 output.dir=run >out 2>err &
 pid=$!
-for _ in $(seq 6000); do ls run/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.005; done
+for _ in $(seq 24000); do ls run/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.005; done
 kill -9 $pid
 wait $pid 2>/dev/null
 expect 0 "$FTENGINE" train study.ini train.max_steps=400 eval.strategy=no output.save_steps=10 output.dir=run output.exists=resume

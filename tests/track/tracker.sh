@@ -5,7 +5,7 @@ unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy FTENGINE
 python3 -S "$SOURCE_DIR/tests/track/tracker_server.py" port >server.log 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$scratch"' EXIT
-for _ in $(seq 400); do [ -s port ] && break; sleep 0.025; done
+for _ in $(seq 4800); do [ -s port ] && break; sleep 0.025; done
 port=$(cat port) || fail "the server did not start: $(cat server.log)"
 # ask METHOD PATH BODY
 ask() {

@@ -166,7 +166,7 @@ for change in remove touch overwrite; do
     # shellcheck disable=SC2086
     "$FTENGINE" train $run model.path=source output.dir="gone-$change" $lasting eval.strategy=no data.test= data.validation= >out 2>err &
     pid=$!
-    for _ in $(seq 3000); do [ -s "gone-$change/metrics.jsonl" ] && break; sleep 0.01; done
+    for _ in $(seq 12000); do [ -s "gone-$change/metrics.jsonl" ] && break; sleep 0.01; done
     case $change in
     remove) rm source/model.safetensors ;;
     touch) touch source/model.safetensors ;;

@@ -139,7 +139,7 @@ mkfifo texts
 pid=$!
 exec 3>texts
 cat many.txt >&3
-for _ in $(seq 200); do # until it has begun
+for _ in $(seq 1200); do # until it has begun
     [ "$(find stop -name '.*' -type f | wc -l)" = 1 ] && break
     sleep 0.1
 done

@@ -42,7 +42,7 @@ for how in on gone off; do
     # shellcheck disable=SC2086
     "$FTENGINE" train $common data.feature_cache="$kept" output.dir=stopped output.save_steps=1 >out 2>err &
     pid=$!
-    for _ in $(seq 500); do [ -e stopped/checkpoints/step-00000004 ] && break; sleep 0.01; done
+    for _ in $(seq 12000); do [ -e stopped/checkpoints/step-00000004 ] && break; sleep 0.01; done
     kill -9 $pid
     wait $pid 2>/dev/null
     cache=$kept

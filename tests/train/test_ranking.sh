@@ -131,7 +131,7 @@ train data.train=train.tsv train.max_steps=120 train.logging_steps=1 output.dir=
 # shellcheck disable=SC2086
 "$FTENGINE" train $follow data.train=train.tsv train.max_steps=120 train.logging_steps=1 output.dir=stopped >out 2>err &
 pid=$!
-for _ in $(seq 200); do
+for _ in $(seq 2400); do
     [ -s stopped/metrics.jsonl ] && break
     sleep 0.05
 done

@@ -44,7 +44,7 @@ FTENGINE_LEDGER_CAPACITY=65536 expect 3 "${run[@]}" train.max_steps=1 device.wai
 # A signal ends the wait.
 "${run[@]}" train.max_steps=1 output.dir=stopped device.wait=true device.check_interval=1h 2>err >/dev/null &
 waiting=$!
-for _ in $(seq 200); do grep -q "^waiting" err && break; sleep 0.05; done
+for _ in $(seq 2400); do grep -q "^waiting" err && break; sleep 0.05; done
 kill -TERM $waiting
 wait $waiting
 [ $? = 143 ] || fail "a wait that is stopped"

@@ -43,7 +43,7 @@ for _ in $(seq 300); do tail -n +2 "$here/train.tsv"; done >>many.tsv
 # shellcheck disable=SC2086
 "$FTENGINE" train $run data.train=many.tsv train.batch_size=300 train.gradient_accumulation_steps=300 train.max_steps=2 output.dir=at-once >out 2>err &
 pid=$!
-for _ in $(seq 6000); do grep -q "Training Start" err && break; sleep 0.01; done
+for _ in $(seq 12000); do grep -q "Training Start" err && break; sleep 0.01; done
 kill -INT $pid && sleep 1 && kill -INT $pid || fail "a step of 90,000 texts takes no second"
 wait $pid
 [ $? = 130 ] || fail "exit code $? after a second SIGINT"
@@ -56,7 +56,7 @@ for signal in INT TERM HUP; do
     for _ in $(seq 10); do
         rm -rf $dir
         begin $dir
-        for _ in $(seq 500); do [ -s $dir/metrics.jsonl ] && break; sleep 0.01; done
+        for _ in $(seq 12000); do [ -s $dir/metrics.jsonl ] && break; sleep 0.01; done
         kill -$signal $pid 2>/dev/null
         kill -$signal $pid 2>/dev/null
         wait $pid

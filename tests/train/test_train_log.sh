@@ -100,14 +100,14 @@ expect 0 "$FTENGINE" tune tiny.ini space.ini "$robust" --study robust
 # It waits for room instead of ending with exit code 4.
 FTENGINE_LEDGER_CAPACITY=100MiB "$FTENGINE" train tiny.ini train.max_steps=0 train.epochs=100000 memory.limit=80MiB train.micro_batch=1 output.dir=holds >/dev/null 2>&1 &
 holder=$!
-for _ in $(seq 300); do
+for _ in $(seq 1200); do
     grep -q "Training Start" holds/train.log 2>/dev/null && break
     sleep 0.1
 done
 grep -q "Training Start" holds/train.log || fail "the other run does not begin"
 FTENGINE_LEDGER_CAPACITY=100MiB "$FTENGINE" train tiny.ini "$robust" device.min_free_memory=99MiB device.check_interval=0.1s output.dir=waited >out 2>err &
 waiter=$!
-for _ in $(seq 300); do
+for _ in $(seq 1200); do
     grep -q "^waiting " err && break
     sleep 0.1
 done

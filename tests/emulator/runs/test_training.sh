@@ -190,7 +190,7 @@ for _ in $(seq 10); do # a run that is faster than the signal is tried again
     # shellcheck disable=SC2086
     "$FTENGINE" train $longer output.dir=parts >out 2>err &
     pid=$!
-    for _ in $(seq 1000); do [ -s parts/metrics.jsonl ] && break; sleep 0.01; done
+    for _ in $(seq 12000); do [ -s parts/metrics.jsonl ] && break; sleep 0.01; done
     kill -INT $pid 2>/dev/null
     wait $pid
     code=$?

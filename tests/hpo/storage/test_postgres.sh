@@ -113,7 +113,7 @@ PYTHON
 python3 old.py >old.port &
 old=$!
 trap 'kill $old; end_server; rm -rf "$scratch"' EXIT
-for _ in $(seq 100); do [ -s old.port ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s old.port ] && break; sleep 0.05; done
 expect 2 "$FTENGINE" study list --storage "postgresql://ft@127.0.0.1:$(cat old.port)/ft"
 one_error "the server is PostgreSQL 9.4: version 10 or later is needed"
 
@@ -141,7 +141,7 @@ expect 0 "$FTENGINE" tune tiny.ini --storage "$secret"
 mkdir elsewhere
 (cd elsewhere && exec "$FTENGINE" tune ../tiny.ini --trials 8 --storage "$secret" >../other.out 2>../other.err </dev/null) &
 other=$!
-for _ in $(seq 100); do [ -d elsewhere/studies/tiny ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -d elsewhere/studies/tiny ] && break; sleep 0.05; done
 tr '\0' ' ' </proc/$other/cmdline >title
 expect 0 "$FTENGINE" tune tiny.ini --trials 8 --storage "$secret"
 wait $other || { cp other.err err; fail "the coordinator beside"; }

@@ -46,11 +46,11 @@ first=$!
 second=$!
 finished() { query ft "SELECT count(*) FROM trials WHERE state = 'COMPLETE'" 2>/dev/null || echo -1; }
 # Both have opened the study: a server that is gone before is rather a wrong address.
-for _ in $(seq 600); do [ -e one/studies/tiny/config.ini ] && [ -e two/studies/tiny/config.ini ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -e one/studies/tiny/config.ini ] && [ -e two/studies/tiny/config.ini ] && break; sleep 0.05; done
 [ -e two/studies/tiny/config.ini ] || fail "the coordinators do not begin"
 for mode in fast immediate fast; do
     before=$(finished)
-    for _ in $(seq 300); do [ "$(finished)" -gt "$before" ] && break; sleep 0.05; done
+    for _ in $(seq 2400); do [ "$(finished)" -gt "$before" ] && break; sleep 0.05; done
     stop_server $mode
     sleep 0.3
     again_server
@@ -65,7 +65,7 @@ diff alone.txt shared.txt >err || fail "other trials than undisturbed"
 query ft "UPDATE studies SET study_name = 'other'" >/dev/null
 "$FTENGINE" tune tiny.ini --study gone --trials 50 study.reconnect=1s --storage "$server_url" >out 2>err </dev/null &
 tune=$!
-for _ in $(seq 200); do [ "$(query ft "SELECT count(*) FROM trials WHERE state = 'RUNNING'")" -gt 0 ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ "$(query ft "SELECT count(*) FROM trials WHERE state = 'RUNNING'")" -gt 0 ] && break; sleep 0.05; done
 kill -STOP $tune # so that the server is gone before its next word
 stop_server immediate
 kill -CONT $tune
