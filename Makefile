@@ -11,7 +11,7 @@ configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $(3) $$(co
 cuda_headers = tools/cuda_headers.sh || echo "make: no CUDA headers: the tests of the emulated kernels are skipped" >&2
 # without it the check of compiled kernels is skipped; without nvcc there are none
 cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassembler.sh || echo "make: no cuobjdump: kernels/sass is skipped" >&2
-# labels of tests that are left out
+# labels of tests that are left out, and under sanitizers not even built
 LEAVE ?= full_size
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
 
@@ -72,6 +72,7 @@ sanitize: ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/install.sh test
 	@$(cuda_headers)
 	@$(call configure,sanitize,build-asan)
+	@cmake -B build-asan -D FT_LEAVE='$(LEAVE)' >/dev/null
 	@cmake --build build-asan --parallel $(JOBS)
 	@$(call ctest,build-asan)
 
@@ -79,6 +80,7 @@ tsan: ## the tests with threads under ThreadSanitizer
 	@tools/install.sh test
 	@$(cuda_headers)
 	@$(call configure,tsan,build-tsan)
+	@cmake -B build-tsan -D FT_LEAVE='$(LEAVE)' >/dev/null
 	@cmake --build build-tsan --parallel $(JOBS)
 	@$(call ctest,build-tsan)
 

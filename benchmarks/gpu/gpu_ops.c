@@ -10,7 +10,7 @@
 // CPU device for the GPU: its time at MiniLM's and BERT-base's sizes, beside the machine's FMA peak, and, since no thread and no
 // instruction set changes a bit, judged against plain C's.
 // Exit 0: all agree. 1: one does not. 4: there is no CUDA device, or something of it is missing.
-// ctest: tsan_part=0 cost=1000
+// ctest: tsan_part=0 asan_part=4 cost=1000
 #include "benchmarks/fma_peak.h"
 #include "benchmarks/gpu/gpu_ops.h"
 #include "kernels/cpu/cpu.h"
