@@ -248,6 +248,7 @@ ft_status ft_classifier_close(ft_classifier *c) {
     ft_status status = ft_room_close(&c->room);
     ft_input_close(&c->input);
     ft_model_config_free(&c->config);
+    ft_weights_close(c->files);
     ft_config_free(&c->options);
     ft_arena_free(&c->arena);
     memset(c, 0, sizeof *c);

@@ -6,6 +6,7 @@
 #include "engine/files/weights.h"
 #include "engine/memory/process.h"
 #include "engine/model/adapter_files.h"
+#include "engine/model/mapped_files.h"
 #include "engine/model/model_files.h"
 #include "engine/train/fit/prediction.h"
 #include "engine/train/job/fit.h"
@@ -54,8 +55,20 @@ static size_t mapped_bytes(const ft_classifier *c) {
     return ft_weights_bytes(c->weights) + (c->weights != c->path ? ft_weights_bytes(c->path) : 0);
 }
 
+// Who computes and writes nothing into the model reads its weights where they lie (memory.map_weights).
+static void map_weights(ft_classifier *c, const ft_classifier_work *work) {
+    ft_error present;
+    if (!work->computes || c->files != NULL || !ft_model_may_map(c->options.memory.map_weights, ft_weights_bytes(c->weights))) return;
+    ft_error_save(&present); // what is wrong with the files is said by who loads them
+    if (ft_weights_open(c->weights, &c->files) != FT_OK) c->files = NULL;
+    ft_error_restore(&present);
+    c->config.files = c->files;
+    c->config.only_read = c->weights == c->path; // else an adapter has parts of its own for it
+}
+
 ft_status ft_classifier_load(ft_classifier *c, const ft_classifier_work *work) {
     if (c->loaded) return FT_OK;
+    map_weights(c, work);
     bound_by_input(c, work->data == NULL ? work->input : 0);
     ft_heap_trim();
     c->held.data = ft_process_held(getpid());

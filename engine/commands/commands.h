@@ -67,6 +67,7 @@ typedef struct ft_classifier {
     const char *path;               // of the model, or of the adapter
     const char *weights;            // where the model's are: `path`, or the adapter's base
     ft_room room;                   // its device, memory and model, and what was planned and reserved there
+    ft_weights *files;              // mapped, of `weights`: what computes reads them there; NULL: they are copied
     ft_input input;
     ft_model_config config;
     ft_model_settings settings;

@@ -109,6 +109,7 @@ typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } 
 typedef enum ft_offload_choice { // but for auto a set
     FT_OFFLOAD_NONE = 0, FT_OFFLOAD_OPTIMIZER = 1, FT_OFFLOAD_ACTIVATIONS = 2, FT_OFFLOAD_ALL = 3, FT_OFFLOAD_TRUNK = 4, FT_OFFLOAD_AUTO = 8
 } ft_offload_choice;
+typedef enum ft_map_weights { FT_MAP_AUTO = 0, FT_MAP_ON, FT_MAP_OFF } ft_map_weights; // frozen weights, where their file lies
 typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of texts to go on with: what an assistant says, a prompt is answered with, and a text without either whole; or every token of all of them.
@@ -251,6 +252,7 @@ typedef struct ft_config {
         ft_active_vocabulary active_vocabulary;
         ft_recompute recompute_activation, recompute_layernorm; // for the backward pass, instead of keeping them
         int64_t loss_rows; // of a language model: rows whose logits exist at once
+        ft_map_weights map_weights;
         ft_offload_choice offload; // what lies in the host's memory instead of the device's
     } memory;
     struct {

@@ -10,6 +10,8 @@ static const ft_option_choice vocabulary_choices[] = {{"auto", FT_VOCABULARY_AUT
 static const ft_option_choice recompute_choices[] = {
     {"true", FT_RECOMPUTE_TRUE},   {"on", FT_RECOMPUTE_TRUE},     {"false", FT_RECOMPUTE_FALSE},
     {"off", FT_RECOMPUTE_FALSE},   {"auto", FT_RECOMPUTE_AUTO},   {NULL, 0}};
+static const ft_option_choice map_choices[] = {{"auto", FT_MAP_AUTO}, {"true", FT_MAP_ON},    {"on", FT_MAP_ON},
+                                               {"false", FT_MAP_OFF}, {"off", FT_MAP_OFF}, {NULL, 0}};
 static const ft_option_choice offload_choices[] = {
     {"none", FT_OFFLOAD_NONE}, {"optimizer", FT_OFFLOAD_OPTIMIZER}, {"activations", FT_OFFLOAD_ACTIVATIONS},
     {"all", FT_OFFLOAD_ALL},   {"trunk", FT_OFFLOAD_TRUNK},         {"trunk+optimizer", FT_OFFLOAD_TRUNK | FT_OFFLOAD_OPTIMIZER},
@@ -62,6 +64,10 @@ static const ft_option rows[] = {
     INT(memory.loss_rows, RESUMABLE, "512", 1, 1 << 20, .unit = "tokens", .elsewhere = "loss_chunk_size ce_chunk_size num_output_chunks chunked_loss",
         .help = "train.task = causal_lm: logits of the whole vocabulary exist for so many tokens at once; loss and gradients come chunk by chunk. On the CPU the "
                 "same bits for any number."),
+    CHOICE(memory.map_weights, FREE, "auto", map_choices, .elsewhere = "use_mmap mmap low_cpu_mem_usage",
+           .help = "Frozen weights (beside an adapter or a head that is trained, and in prediction) are read where their mapped file lies instead of being copied: "
+                   "same bits, runs of one host have them once in memory, and the system may take their pages back. On the CPU matrices that the file has in the type that is read "
+                   "(model.storage, else train.precision), with memory.offload=trunk the layers that travel, if all of them are so. auto: from 256 MiB on. off: they are copied."),
     CHOICE(memory.offload, FREE, "none", offload_choices,
            .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload offload_activations "
                         "activation_offloading cpu_checkpointing offload_params offload_param_device cpu_offload_params",

@@ -6,6 +6,7 @@
 #include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/rotary.h"
+#include "engine/model/mapped_files.h"
 #include "engine/model/spec/adapter.h"
 #include "engine/model/spec/trained.h"
 #include "engine/model/state/gradients.h"
@@ -246,6 +247,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     if (m->word >= 0) ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     else m->parameters.table = -1;
     m->parameters.trunk = trunk;
+    FT_TRY(ft_model_map_weights(m, c, o));
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     FT_TRY(ft_position_bias_upload(m));
     FT_TRY(ft_rotary_upload(m, (int32_t)c->max_position_embeddings));

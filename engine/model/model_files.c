@@ -74,8 +74,8 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
 
 // ---- loading ----------------------------------------------------------------------------------------------------------
 
-// The names under which a file may hold parameter `name`, most usual first.
-static int find(const ft_weights *weights, const ft_family *family, const char *name) {
+// Most usual first.
+int ft_model_files_find(const ft_weights *weights, const ft_family *family, const char *name) {
     size_t prefixed = strlen(family->prefix);
     const bool has_prefix = strncmp(name, family->prefix, prefixed) == 0;
     const char *bare = has_prefix ? name + prefixed : name;
@@ -137,6 +137,15 @@ static ft_status load_part(void *context, int64_t first, int64_t count, float *o
     return FT_OK;
 }
 
+// What is read where it lies is looked at once, as all that is loaded.
+static ft_status check_mapped(const ft_parameter *p, const ft_weights *weights, int found, ft_staging *staging) {
+    for (int64_t first = 0, n; first < p->count; first += n) {
+        n = p->count - first < FT_STAGING_FLOATS ? p->count - first : FT_STAGING_FLOATS;
+        FT_TRY(load_part(&(loading){weights, found, 0}, first, n, staging->data));
+    }
+    return FT_OK;
+}
+
 typedef struct kept_loading {
     loading from;
     const ft_parameter *parameter;
@@ -156,6 +165,7 @@ static ft_status load_kept_part(void *context, int64_t first, int64_t count, flo
 static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     const ft_packed *packed = ft_weights_packed(weights, found);
+    if (p->mapped != NULL) return check_mapped(p, weights, found, staging);
     if (packed != NULL && ft_kept_takes(&m->parameters, index, packed)) return ft_kept_upload_packed(staging, &m->parameters, index, packed);
     if (ft_kept_quantised(&m->parameters, index))
         return ft_kept_upload(staging, &m->parameters, index, load_kept_part, &(kept_loading){{weights, found, 0}, p});
@@ -219,7 +229,7 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
             FT_TRY(draw_parameter(m, i, range, seed, staging));
             continue;
         }
-        int found = find(weights, m->family, p->name);
+        int found = ft_model_files_find(weights, m->family, p->name);
         if (new_layer && p->rows == 0) found = -1; // its bias belongs to the old weight
         new_layer = false;
         if (found >= 0 && p->head && m->ignore_mismatched_sizes && check_shape(m, weights, found, p) != FT_OK) {
@@ -262,7 +272,7 @@ ft_status ft_model_find_pooler(const char *model_dir, ft_model_config *config) {
     if (!exist || config->family->pooler == NULL || (config->token_head && !config->family->token_pooler)) return FT_OK;
     FT_TRY(ft_weights_open(model_dir, &weights));
     snprintf(name, sizeof name, "%s.weight", config->family->pooler);
-    config->pooler_is_drawn = find(weights, config->family, name) < 0;
+    config->pooler_is_drawn = ft_model_files_find(weights, config->family, name) < 0;
     ft_weights_close(weights);
     return FT_OK;
 }
@@ -277,7 +287,7 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
     ft_status status = ft_staging_open(model->memory, &staging);
     if (status == FT_OK) status = load_all(model, weights, initializer_range, seed, &staging, arena, report);
     if (status == FT_OK && model->absent.word_rows != NULL) { // it stays open for the rows that are not on the device
-        int table = find(weights, model->family, model->parameters.list[model->word].name);
+        int table = ft_model_files_find(weights, model->family, model->parameters.list[model->word].name);
         ft_absent_rows_from_file(&model->absent, weights, table);
         weights = NULL;
     }

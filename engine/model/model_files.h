@@ -19,6 +19,9 @@ typedef struct ft_load_report {
 ft_status ft_model_load(ft_model *model, const char *model_dir, double initializer_range, uint64_t seed, ft_arena *arena,
                         ft_load_report *report);
 
+// The tensor that is parameter `name`, under one of the names that files have for it; -1: there is none.
+int ft_model_files_find(const ft_weights *weights, const ft_family *family, const char *name);
+
 // Looks into the files which of them have the pooler: config->pooler_is_drawn. Nothing where there are no files.
 ft_status ft_model_find_pooler(const char *model_dir, ft_model_config *config);
 

@@ -15,7 +15,7 @@ bool ft_plan_jobs_read(int option) {
         "train.epochs",           "train.max_steps",            "train.drop_last",                   "train.weight_decay",
         "eval.batch_size",        "eval.batch_multiplier",      "memory.limit",                      "memory.max_split_size",
         "memory.expandable_segments", "memory.garbage_collection_threshold", "memory.recompute_activation",
-        "memory.recompute_layernorm", "memory.offload",
+        "memory.recompute_layernorm", "memory.offload", "memory.map_weights",
     };
     const char *name = ft_option_name(option);
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)

@@ -171,6 +171,7 @@ ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, f
     snprintf(p->name, sizeof p->name, "%s", name);
     p->device = (ft_device){.name = p->name,
                             .target = target,
+                            .planned = true,
                             .total_bytes = total_bytes,
                             .functions = target.backend == FT_BACKEND_CPU ? &of_host : &of_own_memory,
                             .ops = &plan_ops};

@@ -72,6 +72,7 @@ struct ft_device {
     char place[48];          // of its memory, the same for every process and number that the device has there; "": the host's
     char description[128];   // chip and instruction set, for people and run.json
     ft_target target;
+    bool planned;            // nothing is computed, and addresses lead nowhere, those of host_alloc too (ft_plan_open)
     size_t total_bytes;      // memory of the device
     const ft_device_functions *functions;
     const ft_op_table *ops;

@@ -152,6 +152,7 @@ static void print_host(const ft_plan *p) {
     for (int i = 0; i < FT_PART_COUNT; i++) print_part(ft_host_part_name((ft_host_part)i), "", p->host.part[i], p->host.peak);
     print_part("the most while reading texts", "", p->host.loading, 0);
     print_part("mapped weights, not counted", "reclaimable", p->host.mapped, 0);
+    print_part("of which every step reads there", "shared", p->host.mapped_weights, 0);
 }
 
 static void print_memory(const report *r) {

@@ -27,11 +27,15 @@ static ft_tensor columns_of(const ft_linear *l, int n, ft_tensor y) { return ft_
 // The parameter that begins with the layer's first part, or with the first of all.
 static int index_of(const ft_linear *l, int first) { return first < 0 || !l->apart ? first : first + l->first; }
 
+// The same of the weight, which may stand in a file.
+static int weight_of(const ft_linear *l) { return l->scattered && !l->apart ? l->weight + l->first : index_of(l, l->weight); }
+
 // Its parts are products of their own: `part` is one after the other.
 #define EACH_PART(l, n, part)                                                                                          \
     for (int n = (l)->first; n < (l)->first + (l)->parts; n++)                                                         \
         for (ft_linear part = ft_linear_parts(l, n, 1), *once_ = &part; once_ != NULL; once_ = NULL)
 static bool comes_apart(const ft_linear *l) { return l->apart && l->parts > 1; }
+static bool is_scattered(const ft_linear *l) { return l->scattered && !l->apart && l->parts > 1; }
 
 // From a view of the first part, or of all: of the parts that are the layer's.
 static ft_tensor rows_of(const ft_linear *l, ft_tensor first) {
@@ -76,6 +80,7 @@ static ft_status open_factor(ft_pass *pass, const ft_linear *l, factor *f) {
     const ft_parameters *p = &pass->model->parameters;
     const int index = index_of(l, l->weight);
     const bool each = l->each && !l->apart;
+    if (l->scattered) return *f = (factor){.rows = ft_parameter_weight(p, weight_of(l))}, FT_OK;
     *f = (factor){.made = NULL};
     if (!p->list[index].kept) return f->rows = rows_of(l, ft_parameter_weight(p, index)), FT_OK;
     const int64_t rows = each ? l->outputs : p->list[index].rows;
@@ -133,13 +138,18 @@ static ft_status multiply_together(ft_pass *pass, ft_rows_kind kind, ft_gemm_arg
 // Of the frozen weight `l` has. In 16 bits the CPU has nothing of it.
 static ft_status multiply_frozen(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_gemm_args args) {
     const ft_parameters *p = &pass->model->parameters;
-    const ft_parameter *w = &p->list[index_of(l, l->weight)];
+    const ft_parameter *w = &p->list[weight_of(l)];
     const bool together = p->trunk != NULL && pass->step != NULL && kind != FT_ROWS_RELATIVE && !w->trainable && !w->kept;
     return together ? multiply_together(pass, kind, args) : multiply(pass, kind, args);
 }
 
 static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
     factor w;
+    if (is_scattered(l)) {
+        EACH_PART(l, n, part)
+            FT_TRY(trunk_product(pass, kind, &part, x, bias.data != NULL ? columns_of(l, n, bias) : bias, columns_of(l, n, y)));
+        return FT_OK;
+    }
     ft_status status = open_factor(pass, l, &w);
     if (status == FT_OK) status = multiply_frozen(pass, kind, l, (ft_gemm_args){.a = x, .b = w.rows, .c = y, .trans_b = true, .bias = bias});
     if (status == FT_OK && ft_dora_on(l)) status = ft_dora_forward(pass, kind, l, w.rows, x, bias, y);
@@ -160,8 +170,13 @@ ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l
     return ft_linear_product(pass, kind, l, x, ft_linear_bias(pass, l), y);
 }
 
+// Part after part dx is one chain of sums, as in one product (gemm.h).
 static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
     factor w;
+    if (is_scattered(l)) {
+        EACH_PART(l, n, part) FT_TRY(trunk_input_gradient(pass, kind, &part, columns_of(l, n, dy), accumulate || n > l->first, dx));
+        return FT_OK;
+    }
     ft_status status = open_factor(pass, l, &w);
     if (status == FT_OK && ft_dora_on(l)) status = ft_dora_input_gradient(pass, kind, l, w.rows, dy, accumulate, dx);
     else if (status == FT_OK) status = multiply_frozen(pass, kind, l, (ft_gemm_args){.a = dy, .b = w.rows, .c = dx, .accumulate = accumulate});

@@ -83,6 +83,8 @@ typedef struct ft_model_config {
     int64_t num_labels;                 // from num_labels, else from id2label; 2 when both are absent
     const char **label_names;           // [num_labels], "LABEL_i" when absent or when num_labels disagrees with id2label
     bool has_label_names;               // names other than LABEL_i
+    const struct ft_weights *files;     // that frozen weights may be read from where they lie (mapped_files.h); NULL: they are copied. Not owned
+    bool only_read;                     // and nothing of the model is written to, trained or not: it predicts
     json_t *json;                       // the whole file, kept for writing it back
     json_t *saved_quantisation;         // ft_model_config_set_quantised; NULL: weights are saved as numbers
     ft_arena arena;

@@ -39,6 +39,7 @@ typedef struct ft_linear {
     const ft_adapter *adapters; // by part; those whose A are one product stand together
     int adapter_count;
     bool each;         // every part is a parameter of its own, one behind the other in the registry, and so are biases
+    bool scattered;    // and their weights stand where a file has them (mapped_files.h): the products of these are one a part
     bool apart;        // and some of them are trained, others frozen: they do not stand together, and every part is a product of its own
 } ft_linear;
 

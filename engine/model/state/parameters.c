@@ -75,12 +75,12 @@ static int64_t elements(const ft_parameter *q, int64_t rows) { return q->rows > 
 
 // The first two, where parameters stand as they are trained or frozen; behind them those that are kept in another form, if any are,
 // and then wide weights in 16 bits.
-enum { TRAINED, FROZEN, MOST_STORES = 6 };
+enum { TRAINED = FT_STORE_TRAINED, FROZEN = FT_STORE_FROZEN, MOST_STORES = 6 };
 
 // Is it frozen, and in another store than the first two?
 static bool stands_elsewhere(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    return q->kept || q->layer >= 0 || (index == p->table && p->table_store >= 0);
+    return q->mapped != NULL || q->kept || q->layer >= 0 || (index == p->table && p->table_store >= 0);
 }
 
 // At element `at` of a store of what is frozen, in the form that ops read; returns its end.
@@ -95,6 +95,7 @@ static int64_t place_one(ft_parameter *q, int store, int64_t at) {
 static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     for (int i = 0; i < p->count; i++) {
         ft_parameter *q = &p->list[i];
+        if (q->mapped != NULL) q->store = FROZEN; // though it stands in none
         if (q->trainable != trainable || stands_elsewhere(p, i)) continue;
         if (q->starts_group) at = align(at);
         q->store = trainable ? TRAINED : FROZEN;
@@ -117,7 +118,7 @@ static int64_t place_one_kept(const ft_parameters *p, ft_parameter *q, int store
 static int64_t place_kept(ft_parameters *p, int store) {
     int64_t at = 0;
     for (int i = 0; i < p->count; i++)
-        if (p->list[i].kept && p->list[i].layer < 0) at = place_one_kept(p, &p->list[i], store, at);
+        if (p->list[i].kept && p->list[i].layer < 0 && p->list[i].mapped == NULL) at = place_one_kept(p, &p->list[i], store, at);
     return at;
 }
 
@@ -157,14 +158,15 @@ int ft_parameters_frozen_factors(const ft_parameters *p) {
     return count;
 }
 
-static bool is_in_layer(const ft_parameters *p, const ft_parameter *q) {
+bool ft_parameters_in_layer(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
     const int block = ft_backward_block(q->arrives);
     return q->factor && !q->trainable && block > 0 && block <= p->layers;
 }
 
 int ft_parameters_frozen_in_layers(const ft_parameters *p) {
     int count = 0;
-    for (int i = 0; i < p->count; i++) count += is_in_layer(p, &p->list[i]);
+    for (int i = 0; i < p->count; i++) count += ft_parameters_in_layer(p, i);
     return count;
 }
 
@@ -173,19 +175,29 @@ static int choose_layers(ft_parameters *p) {
     int count = 0;
     for (int i = 0; i < p->count; i++) {
         ft_parameter *q = &p->list[i];
-        q->layer = is_in_layer(p, q) ? p->layers - ft_backward_block(q->arrives) : -1;
+        const bool stays = q->mapped != NULL && p->frozen_place == FT_PLACE_DEVICE;
+        q->layer = ft_parameters_in_layer(p, i) && !stays ? p->layers - ft_backward_block(q->arrives) : -1;
         count += q->layer >= 0;
     }
     return count;
 }
 
-// Which are kept in another form than ops read. Returns how many.
-static int choose_kept(ft_parameters *p) {
+static bool is_kept(const ft_parameters *p, const ft_parameter *q) {
     const ft_storage *form = &p->storage;
     const bool other = form->kind == FT_STORAGE_QUANTISED || (form->kind == FT_STORAGE_TYPE && form->dtype != p->dtype);
+    return other && q->factor && !q->trainable;
+}
+
+ft_dtype ft_parameters_form(const ft_parameters *p, int index) {
+    if (!is_kept(p, &p->list[index])) return p->dtype;
+    return p->storage.kind == FT_STORAGE_QUANTISED ? FT_U8 : p->storage.dtype;
+}
+
+// Which are kept in another form than ops read. Returns how many.
+static int choose_kept(ft_parameters *p) {
     int count = 0;
     for (int i = 0; i < p->count; i++) {
-        p->list[i].kept = other && p->list[i].factor && !p->list[i].trainable;
+        p->list[i].kept = is_kept(p, &p->list[i]);
         count += p->list[i].kept;
     }
     return count;
@@ -200,6 +212,13 @@ static bool stands_beside(const ft_parameters *p) {
     return false;
 }
 
+// All of those that travel, or none.
+static bool layers_are_mapped(const ft_parameters *p) {
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].layer >= 0) return p->list[i].mapped != NULL;
+    return false;
+}
+
 static ft_status make_stores(ft_parameters *p) {
     p->stores = ft_arena_alloc(&p->arena, MOST_STORES * sizeof *p->stores);
     if (p->stores == NULL) return FT_NO_MEMORY;
@@ -209,10 +228,11 @@ static ft_status make_stores(ft_parameters *p) {
                             .category = stands_beside(p) ? FT_MEM_ADAPTERS : FT_MEM_WEIGHTS};
     s[FROZEN] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory};
     p->store_count = FROZEN + 1;
-    const bool kept = choose_kept(p) > 0, table = p->layers > 0 && p->table >= 0 && !p->list[p->table].trainable;
+    const bool kept = choose_kept(p) > 0, table = p->layers > 0 && p->table >= 0 && !p->list[p->table].trainable && p->list[p->table].mapped == NULL;
     p->layer_store = choose_layers(p) > 0 ? p->store_count++ : -1;
+    const ft_place home = layers_are_mapped(p) ? FT_PLACE_FILE : p->frozen_place;
     if (p->layer_store >= 0)
-        s[p->layer_store] = (ft_store){.format = {kept ? form : p->dtype, FT_EXACT_AS_READ}, .owner = p->memory, .home = p->frozen_place};
+        s[p->layer_store] = (ft_store){.format = {kept ? form : p->dtype, FT_EXACT_AS_READ}, .owner = p->memory, .home = home};
     p->table_store = table ? p->store_count++ : -1;
     if (p->table_store >= 0)
         s[p->table_store] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory, .home = p->table_is_factor ? FT_PLACE_DEVICE : p->frozen_place};
@@ -227,7 +247,7 @@ static ft_status fill_stores(ft_parameters *p, ft_window_layer **layer) {
     ft_store *s = p->stores;
     int64_t end = place(p, true, 0);
     p->trainable = end;
-    if (p->table >= 0 && p->list[p->table].trainable) { // its rows that only evaluations read
+    if (p->table >= 0 && p->list[p->table].trainable && p->list[p->table].mapped == NULL) { // its rows that only evaluations read
         const ft_parameter *table = &p->list[p->table];
         if (table->held > table->trained) p->trainable = table->offset + table->trained * table->cols;
         end = align(table->offset + table->held * table->cols);
@@ -270,15 +290,33 @@ static ft_status allocate_block(ft_parameters *p, int first, int end, const char
     return device->functions->fill(device, *block, 0, bytes);
 }
 
+// Of the layers, which piece of a file goes where.
+static ft_status make_pieces(ft_parameters *p, ft_window_layer *layer) {
+    const size_t size = ft_dtype_size(p->stores[p->layer_store].format.dtype);
+    ft_window_piece *piece = ft_arena_alloc(&p->arena, ((size_t)p->count + 1) * sizeof *piece);
+    if (piece == NULL) return FT_NO_MEMORY;
+    for (int l = 0; l < p->layers; l++) {
+        layer[l].piece = piece;
+        for (int i = 0; i < p->count; i++) {
+            const ft_parameter *q = &p->list[i];
+            if (q->layer != l) continue;
+            *piece++ = (ft_window_piece){q->mapped, (size_t)q->offset * size - layer[l].first, (size_t)q->count * size};
+            layer[l].pieces++;
+        }
+    }
+    return FT_OK;
+}
+
 // What has the host for its home, and the window through which layers are seen.
-static ft_status allocate_on_host(ft_parameters *p, const ft_window_layer *layer) {
+static ft_status allocate_on_host(ft_parameters *p, ft_window_layer *layer) {
     const int stores[] = {p->layer_store, p->table_store};
     static const char *const sites[] = {"frozen layers", "frozen word embeddings"};
     for (int i = 0; i < 2; i++) {
         ft_store *s = stores[i] >= 0 ? &p->stores[stores[i]] : NULL;
         if (s != NULL && s->home == FT_PLACE_HOST) FT_TRY(ft_memory_alloc_pinned(p->memory, ft_store_weight_bytes(s), sites[i], &s->weights));
     }
-    if (p->layer_store < 0 || p->stores[p->layer_store].home != FT_PLACE_HOST) return FT_OK;
+    if (p->layer_store < 0 || p->stores[p->layer_store].home == FT_PLACE_DEVICE) return FT_OK;
+    if (p->stores[p->layer_store].home == FT_PLACE_FILE) FT_TRY(make_pieces(p, layer));
     return ft_window_open(p->memory, p->stores[p->layer_store].weights, p->layers, layer, &p->window);
 }
 
@@ -445,6 +483,7 @@ static int64_t rows_of(const ft_parameter *q, int64_t rows) { return q->rows > 0
 
 ft_tensor ft_parameter_home(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
+    if (q->mapped != NULL) return ft_matrix((void *)q->mapped, q->rows, q->cols, q->kept ? p->storage.dtype : p->dtype);
     if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->count);
     if (q->kept && p->storage.kind == FT_STORAGE_QUANTISED)
         return ft_store_weights(&p->stores[q->store], q->offset, 1, (int64_t)ft_quantised_layout_of(p->storage.format, q->rows, q->cols).bytes);
@@ -455,14 +494,15 @@ ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
     const int layer = p->list[index].layer;
     ft_tensor t = ft_parameter_home(p, index);
     if (layer < 0 || !p->window.on) return t;
-    const char *home = p->window.host + p->window.layer[layer].first;
+    const size_t at = (size_t)p->list[index].offset * ft_dtype_size(p->stores[p->layer_store].format.dtype) - p->window.layer[layer].first;
     char *here = ft_window_address(&p->window, layer);
-    t.data = here != NULL ? here + ((const char *)t.data - home) : NULL;
+    t.data = here != NULL ? here + at : NULL;
     return t;
 }
 
 ft_staged ft_parameter_stored(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
+    if (q->mapped != NULL) return (ft_staged){.tensor = ft_parameter_home(p, index), .mapped = true};
     const ft_store *s = &p->stores[q->store];
     if (is_wide(p, q) || s->state[FT_STATE_EXACT] == NULL) return (ft_staged){.tensor = ft_parameter_home(p, index)};
     return ft_store_exact(s, q->offset, rows_of(q, q->trained), q->cols);

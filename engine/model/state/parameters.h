@@ -12,6 +12,9 @@
 // Frozen weights of the linear layers of a layer stand in a store of all of these, layer by layer, and so does a frozen word table in one of its own:
 // both may have the host for their home (memory.offload = trunk). Layers then come to the device two at a time (window.h). Of the table
 // only rows are gathered, by a kernel that reads them where they are: an accelerator has the addresses of pinned memory.
+// A frozen matrix whose file has it as it is read (`mapped`) stands in no store: it is read where the mapped file has it, in memory that all processes
+// which read the file have in common, and that the system takes back when it needs it. Layers that travel keep their places in their store
+// then, whose home is the file.
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
@@ -58,10 +61,12 @@ typedef struct ft_parameter {
     bool factor;          // nothing but products reads it: the weight of a linear layer
     int layer;            // whose frozen factor it is, counted from 0: it may travel; -1: nobody's. Of shared ones: of the last layer that has it
     bool kept;            // in the form of `storage`, in the store of these: offset counts its elements there, which are bytes of a quantised one
+    const void *mapped;   // where a file has it as it is read; NULL: it stands in its store
     int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
     int lowest;           // the last block of these that is one of the model's: below it nothing needs the parameter's gradient
 } ft_parameter;
 
+enum { FT_STORE_TRAINED, FT_STORE_FROZEN }; // the first two stores
 typedef struct ft_parameters {
     ft_parameter *list;
     int count, capacity;
@@ -72,6 +77,8 @@ typedef struct ft_parameters {
     int layer_store, table_store; // of frozen layers, and of a frozen word table; -1: there are none
     int layers;               // of the model, for these; before they are allocated
     ft_place frozen_place;    // the home of both; the same
+    size_t mapped_bytes;      // of what is read where files have it
+    const char *copied;       // why nothing is; NULL: something is
     bool table_is_factor;     // products read the word table: it stays on the device; the same
     ft_window window;         // on: layers have the host for their home
     void *block;              // device: the weights of all stores, back to back
@@ -119,6 +126,10 @@ void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t 
 int ft_parameters_frozen_factors(const ft_parameters *p);
 // Of these, those of layers (memory.offload = trunk).
 int ft_parameters_frozen_in_layers(const ft_parameters *p);
+// In which type it is read and kept; FT_U8: as a matrix of few bits. Before they are allocated.
+ft_dtype ft_parameters_form(const ft_parameters *p, int index);
+// Is it the factor of a layer (memory.offload = trunk)?
+bool ft_parameters_in_layer(const ft_parameters *p, int index);
 // Weights only (inference). After it views may be taken. With a trunk, which is lent to models with adapters alone: FT_FAILED else.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.

@@ -74,7 +74,9 @@ ft_status ft_staging_download(ft_staging *staging, ft_staged from, int64_t count
     float *data = staging->data + at;
     size_t bytes = (size_t)count * ft_dtype_size(dtype);
     char *to = (char *)data + (dtype == FT_F32 ? 0 : bytes);
-    FT_TRY(ft_memory_download(staging->memory, to, address_of(from.tensor, from.first), bytes));
+    if (from.mapped) {
+        if (!device->planned) memcpy(to, address_of(from.tensor, from.first), bytes);
+    } else FT_TRY(ft_memory_download(staging->memory, to, address_of(from.tensor, from.first), bytes));
     if (from.tail != NULL)
         FT_TRY(ft_memory_download(staging->memory, staging->tails, from.tail + from.first, (size_t)count * sizeof *from.tail));
     FT_TRY(device->functions->sync(device));

@@ -23,6 +23,7 @@ typedef struct ft_staged {
     uint16_t *tail;  // with a tensor of bf16: its elements' second halves (kernels/split.h), so that it is as exact as fp32
     ft_tensor copy;  // in fp16, of a tensor of fp32: rounded along with it
     int64_t first;
+    bool mapped;     // it lies in a file of the host and is only read (parameters.h)
 } ft_staged;
 
 // Fills `count` elements: `source` writes elements [first, first + count), counted from to.first, to `out`.

@@ -30,7 +30,8 @@ typedef struct ft_storage {
     ft_quantisation format; // FT_STORAGE_QUANTISED
 } ft_storage;
 
-typedef enum ft_place { FT_PLACE_DEVICE, FT_PLACE_HOST } ft_place; // the latter: pinned
+// HOST: pinned. FILE: nothing is held, the numbers are read where a mapped file has them (parameters.h).
+typedef enum ft_place { FT_PLACE_DEVICE, FT_PLACE_HOST, FT_PLACE_FILE } ft_place;
 
 // An array each, [count]: m and v in fp32, and tails or the master copy.
 typedef enum ft_store_state { FT_STATE_M, FT_STATE_V, FT_STATE_EXACT, FT_STATES } ft_store_state;
@@ -51,7 +52,7 @@ typedef struct ft_store {
     ft_offload offload; // the way its state takes from the host
 } ft_store;
 
-size_t ft_store_weight_bytes(const ft_store *store);
+size_t ft_store_weight_bytes(const ft_store *store); // that are held
 // Bytes of an element of that array; 0: its format has none.
 size_t ft_store_state_size(const ft_store *store, ft_store_state state);
 // Zeros, at its place; nothing where its format has none.

@@ -1,5 +1,7 @@
 #include "engine/model/state/window.h"
 
+#include <string.h>
+
 enum { PLACE_ALIGN = 256 };
 
 static size_t bytes_of(const ft_window *w, int layer) { return layer >= 0 && layer < w->layers ? w->layer[layer].bytes : 0; }
@@ -22,6 +24,10 @@ ft_status ft_window_open(ft_memory *memory, const char *host, int layers, const 
     void *places;
     FT_TRY(ft_memory_alloc(memory, (size_t)w->count * w->place, FT_MEM_WEIGHTS, "weights of two frozen layers", &places));
     w->places = places;
+    if (host == NULL) {
+        FT_TRY(ft_memory_alloc_pinned(memory, (size_t)w->count * w->place, "frozen layers on their way", &places));
+        w->on_the_way = places;
+    }
     FT_TRY(device->functions->event_create(device, &w->used));
     for (int i = 0; i < w->count; i++) FT_TRY(device->functions->event_create(device, &w->filled[i]));
     return FT_OK;
@@ -39,7 +45,20 @@ void ft_window_close(ft_window *w) {
     device->functions->event_destroy(device, w->used);
     for (int i = 0; i < FT_WINDOW_PLACES; i++) device->functions->event_destroy(device, w->filled[i]);
     ft_memory_free(w->memory, w->places);
+    ft_memory_free_pinned(w->memory, w->on_the_way);
     *w = (ft_window){.on = false};
+}
+
+// What goes up: where it lies, or read from its file, once what was there before has gone up.
+static ft_status gather(ft_window *w, int layer, int place, const char **from) {
+    ft_device *device = ft_memory_device(w->memory);
+    const ft_window_layer *l = &w->layer[layer];
+    if (w->host != NULL) return *from = w->host + l->first, FT_OK;
+    char *to = w->on_the_way + (size_t)place * w->place;
+    *from = to;
+    FT_TRY(device->functions->event_sync(device, w->filled[place]));
+    for (int i = 0; i < l->pieces && !device->planned; i++) memcpy(to + l->piece[i].at, l->piece[i].from, l->piece[i].bytes);
+    return FT_OK;
 }
 
 // Into a place that nothing which is queued by now reads any more when it has run.
@@ -48,9 +67,11 @@ static ft_status send(ft_window *w, int layer, int place) {
     const ft_device_functions *f = device->functions;
     w->held[place] = -1;
     w->waited[place] = false;
+    const char *from;
+    FT_TRY(gather(w, layer, place, &from));
     FT_TRY(f->event_record(device, w->used, FT_STREAM_COMPUTE));
     FT_TRY(f->stream_wait(device, FT_STREAM_COPY, w->used));
-    FT_TRY(f->upload_beside(device, w->places + (size_t)place * w->place, w->host + w->layer[layer].first, w->layer[layer].bytes));
+    FT_TRY(f->upload_beside(device, w->places + (size_t)place * w->place, from, w->layer[layer].bytes));
     FT_TRY(f->event_record(device, w->filled[place], FT_STREAM_COPY));
     w->held[place] = layer;
     return FT_OK;

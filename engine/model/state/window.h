@@ -8,6 +8,8 @@
 //   copying       up 1  |  up 2   |  up 3   | ...      |  up 1* |  up 0
 //
 // (*: what is there already is not sent again, such as the last two layers when the way back begins, or the first two when it has ended.)
+// Weights that their file has as they are needed have no copy on the host: they are read from the mapped file, of which all processes have one,
+// into a pinned place of a layer's size - two of them - and go up from there.
 // A place is written to when what was computed with it has run, and read when it is full: both are said with events, the host waits for
 // nothing. Bytes go up as they lie there, packed ones packed, so that results have the bits of weights that never left the device.
 #ifndef FT_WINDOW_H
@@ -17,24 +19,33 @@
 
 enum { FT_WINDOW_PLACES = 2 };
 
-// Of the host's memory: where the weights of a layer are. bytes 0: it has none there.
+// A matrix of a layer in a mapped file; `at`: in the layer's place.
+typedef struct ft_window_piece {
+    const void *from;
+    size_t at, bytes;
+} ft_window_piece;
+
+// Of the host's memory: where the weights of a layer are. bytes 0: it has none there. pieces: where they come from instead, in files.
 typedef struct ft_window_layer {
     size_t first, bytes;
+    const ft_window_piece *piece;
+    int pieces;
 } ft_window_layer;
 
 typedef struct ft_window {
     bool on;
     ft_memory *memory;
-    const char *host;             // pinned: of all layers
+    const char *host;             // pinned: of all layers; NULL: they are in files
     const ft_window_layer *layer; // [layers]
     int layers;
     char *places;                 // device, FT_WINDOW_PLACES at most of `place` bytes
+    char *on_the_way;             // pinned, the same: what was read from files
     size_t place;
     int count;
     int held[FT_WINDOW_PLACES];   // the layer that is there, or on its way; -1: none
     bool waited[FT_WINDOW_PLACES]; // and what is computed from here on finds it there
     int last;                     // the place of the layer that is computed
-    ft_event *filled[FT_WINDOW_PLACES], *used;
+    ft_event *filled[FT_WINDOW_PLACES], *used; // filled: and the way of what is read from files is free again
 } ft_window;
 
 // host, layer: for as long as the window is open. Nothing is sent before ft_window_enter. After a failure it is to be closed.

@@ -50,7 +50,7 @@ void ft_host_sum(const ft_host_sources *s, ft_host_memory *out) {
     ft_heap_trim(); // of what was freed since the texts were tokens
     const ft_process_addresses now = ft_process_addresses_now();
     const size_t texts = s->texts, device = s->device, here = ft_process_held(getpid()), later = (size_t)s->later_threads;
-    *out = (ft_host_memory){.loading = device > 0 ? ft_heap_watch_most() : 0, .mapped = s->mapped};
+    *out = (ft_host_memory){.loading = device > 0 ? ft_heap_watch_most() : 0, .mapped = s->mapped, .mapped_weights = s->mapped_weights};
     size_t *part = out->part;
     part[FT_PART_PROGRAM] = s->lent ? 0 : held->start; // the trunk has it, and others
     part[FT_PART_TOKENIZER] = less(held->tokenizer, held->start);
@@ -99,6 +99,7 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
                                .evaluation = evaluation_bytes(room),
                                .files = files_bytes(room),
                                .mapped = room->job->weights_bytes + features.all - features.held,
+                               .mapped_weights = room->model.parameters.mapped_bytes,
                                .threads = (of_host ? room->device->target.threads : 1) + (feeds ? feed.workers : 0),
                                .later_threads = later_threads,
                                .of_host = of_host,

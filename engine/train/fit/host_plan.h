@@ -13,7 +13,7 @@ typedef struct ft_host_sources {
     const ft_memory_counters *planned; // what else it was seen to take
     size_t features, trace;
     size_t evaluation, files;          // FT_PART_EVALUATION, FT_PART_FILES
-    size_t mapped;
+    size_t mapped, mapped_weights;
     int threads, later_threads; // of the device; that are still to be started
     bool of_host;      // the device's memory is the host's
     bool lent;         // its trunk is another's (company.h), who has the program too

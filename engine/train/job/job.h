@@ -11,6 +11,7 @@
 #include "engine/data/feature_cache.h"
 #include "engine/data/input.h"
 #include "engine/data/report.h"
+#include "engine/files/weights.h"
 #include "engine/model/spec/loss.h"
 #include "engine/model/spec/model_config.h"
 #include "engine/model/state/word_rows.h"
@@ -73,6 +74,7 @@ typedef struct ft_job {
     bool without_data;         // planned without texts
     ft_job_features features;
     ft_job_held held;
+    ft_weights *files;         // the same, mapped, for frozen weights that are read there (model_config.files); NULL: none
     size_t weights_bytes;      // of the files that its weights are read from; 0: none are there
     ft_arena arena;            // of all that is found out while it is opened
 } ft_job;

@@ -15,6 +15,7 @@
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
 #include "engine/metrics/entities.h"
+#include "engine/model/mapped_files.h"
 #include "engine/model/model_files.h"
 #include "engine/train/job/active_rows.h"
 #include "engine/train/job/features.h"
@@ -221,6 +222,19 @@ static ft_status check_texts(const ft_job *job) {
     return ft_fail(FT_INVALID, c->data.broken_pictures != FT_BROKEN_ERROR ? "data.broken_pictures" : "augment", "this is for pictures, and %s reads texts", c->model.path);
 }
 
+// Frozen weights may be read where their files lie. Whatever is wrong with these is said by who loads them.
+static void map_weights(ft_job *job) {
+    const ft_config *c = job->config;
+    job->weights_bytes = ft_weights_bytes(job->model_dir);
+    const bool beside = c->adapter.type != FT_ADAPTER_NONE || ft_model_trunk_is_fixed(c);
+    if (!beside || job->weights_bytes == 0 || !ft_model_may_map(c->memory.map_weights, job->weights_bytes)) return;
+    ft_error present;
+    ft_error_save(&present);
+    if (ft_weights_open(job->model_dir, &job->files) != FT_OK) job->files = NULL;
+    ft_error_restore(&present);
+    job->model_config.files = job->files;
+}
+
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
     job->wanted = wanted_task(job);
@@ -236,7 +250,7 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
     if (ft_task_has_spans(job->wanted)) ft_model_config_set_spans(&job->model_config);
     if (ft_task_has_language(job->wanted)) ft_model_config_set_language(&job->model_config);
     FT_TRY(know_base(job, source->without_weights));
-    if (config->model.init == FT_INIT_PRETRAINED) job->weights_bytes = ft_weights_bytes(job->model_dir);
+    if (config->model.init == FT_INIT_PRETRAINED) map_weights(job);
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
 }
 
@@ -347,6 +361,7 @@ void ft_job_close(ft_job *job) {
     ft_input_close(&job->input);
     ft_word_rows_free(&job->own_word_rows);
     ft_model_config_free(&job->model_config);
+    ft_weights_close(job->files);
     ft_arena_free(&job->arena);
     *job = (ft_job){.config = NULL};
 }

@@ -103,9 +103,9 @@ json_t *ft_host_json(const ft_host_memory *host, bool *failed) {
     json_t *parts = json_object();
     for (int i = 0; i < FT_PART_COUNT; i++)
         ft_json_put(parts, ft_host_part_name((ft_host_part)i), json_integer((json_int_t)host->part[i]), failed);
-    json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:I}", "peak_bytes", (json_int_t)host->peak, "address_bytes", (json_int_t)host->addresses,
-                               "data_bytes", (json_int_t)host->data, "mapped_bytes", (json_int_t)host->mapped, "loading_bytes",
-                               (json_int_t)host->loading);
+    json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "peak_bytes", (json_int_t)host->peak, "address_bytes", (json_int_t)host->addresses,
+                               "data_bytes", (json_int_t)host->data, "mapped_bytes", (json_int_t)host->mapped, "mapped_weights_bytes",
+                               (json_int_t)host->mapped_weights, "loading_bytes", (json_int_t)host->loading);
     ft_json_put(object, "parts", parts, failed);
     return object;
 }

@@ -35,6 +35,7 @@ typedef struct ft_host_memory {
     size_t peak;            // the bound: all parts together, or loading if that is more; 0: nobody planned it
     size_t addresses, data; // as RLIMIT_AS and RLIMIT_DATA count; bounds too
     size_t mapped;          // files of weights: in addresses alone
+    size_t mapped_weights;  // of these, frozen weights that every step reads there (memory.map_weights)
 } ft_host_memory;
 
 // The tightest limit of the process that a run which needs that much would break, if the need is known to be there: parts but the
@@ -60,7 +61,7 @@ void ft_host_watch(const ft_config *config, const ft_host_limits *limits);
 size_t ft_host_room(const ft_config *config, const ft_host_memory *others, const ft_host_limits *limits);
 // "memory.host_limit", or what the limit is called where it is set.
 const char *ft_host_limit_name(const ft_host_verdict *verdict);
-// {"peak_bytes", "address_bytes", "data_bytes", "mapped_bytes", "loading_bytes", "parts": {...}}; NULL, and *failed, without memory.
+// {"peak_bytes", "address_bytes", "data_bytes", "mapped_bytes", "mapped_weights_bytes", "loading_bytes", "parts": {...}}; NULL, and *failed, without memory.
 json_t *ft_host_json(const ft_host_memory *host, bool *failed);
 // FT_NO_MEMORY that says so.
 ft_status ft_host_refuse(const ft_host_verdict *verdict);

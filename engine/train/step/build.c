@@ -10,6 +10,7 @@
 #include "engine/model/state/staging.h"
 #include "engine/model/state/trunk.h"
 #include "engine/train/room/device_graphs.h"
+#include "base/log.h"
 #include "base/spill.h"
 #include "engine/train/step/graphs.h"
 #include "engine/train/step/rehearsal.h"
@@ -36,9 +37,34 @@ static ft_status begin_with_adapter(ft_room *room) {
     return ft_model_load_adapter(&room->model, path);
 }
 
+static void tell_mapped(const ft_room *room) {
+    const ft_parameters *p = &room->model.parameters;
+    char text[24];
+    if (p->mapped_bytes > 0) ft_info("weights    %s frozen are read where their file lies, in memory that all runs of this host share", ft_bytes_text(p->mapped_bytes, text));
+    else if (p->copied != NULL && ft_offloads_trunk(room->config, room->device)) ft_info("weights    frozen layers are a copy of this process alone: %s", p->copied);
+}
+
+// Weights of norms are in one store, trained or not; rows of a trained table that only evaluations read decay in the frozen one.
+static bool is_carried(const ft_room *room, int store) {
+    const ft_parameters *p = &room->model.parameters;
+    const bool decays = p->table >= 0 && p->list[p->table].trainable && room->job->word_rows != NULL;
+    return room->job->files == NULL || decays || p->stores[store].trainable || store == p->wide_store;
+}
+
+// Where the model's file is open, what is frozen is not carried from device to device: it is read again, or where it lies.
+static ft_status load_frozen(ft_room *room) {
+    ft_load_report report;
+    ft_arena arena = {0};
+    const ft_status status = ft_model_load(&room->model, room->job->model_dir, room->job->model_config.initializer_range, (uint64_t)room->config->train.seed, &arena, &report);
+    ft_arena_free(&arena);
+    ft_weights_close(room->model.absent.file); // the rows that are not here come with what is carried
+    room->model.absent.file = NULL;
+    return status;
+}
+
 static ft_status fill_weights(ft_room *room) {
     const ft_config *c = room->config;
-    if (room->carried.values != NULL) return FT_OK; // they come with the moments
+    if (room->carried.values != NULL) return !is_carried(room, FT_STORE_FROZEN) && !room->rehearses ? load_frozen(room) : FT_OK; // they come with the moments
     if (room->rehearses) {
         ft_staging staging; // loading and drawing hold this much
         FT_TRY(ft_staging_open(room->memory, &staging));
@@ -49,6 +75,7 @@ static ft_status fill_weights(ft_room *room) {
         return ft_model_draw(&room->model, room->job->model_config.initializer_range, (uint64_t)c->train.seed);
     FT_TRY(ft_model_load(&room->model, room->job->model_dir, room->job->model_config.initializer_range,
                          (uint64_t)c->train.seed, &room->arena, &room->load_report));
+    tell_mapped(room);
     FT_TRY(begin_with_adapter(room));
     return read_absent_rows(room);
 }
@@ -104,6 +131,10 @@ static size_t state_bytes(const ft_store *store, ft_store_state state) {
     return store->state[state] != NULL ? (size_t)store->count * ft_store_state_size(store, state) : 0;
 }
 
+static size_t carried_bytes(const ft_room *room, int store) {
+    return is_carried(room, store) ? ft_store_weight_bytes(&room->model.parameters.stores[store]) : 0;
+}
+
 static ft_status transfer_state(ft_step *step, transfer *copy, bool back) {
     ft_room *room = step->room;
     const ft_parameters *p = &room->model.parameters;
@@ -112,7 +143,7 @@ static ft_status transfer_state(ft_step *step, transfer *copy, bool back) {
         for (ft_store_state s = 0; s < FT_STATES; s++)
             FT_TRY(transfer_array(step, copy, back, &host, p->stores[i].state[s], state_bytes(&p->stores[i], s)));
     for (int i = 0; i < p->store_count; i++)
-        FT_TRY(transfer_array(step, copy, back, &host, p->stores[i].weights, ft_store_weight_bytes(&p->stores[i])));
+        FT_TRY(transfer_array(step, copy, back, &host, p->stores[i].weights, carried_bytes(room, i)));
     ft_update_state *update = &room->carried.update;
     FT_TRY(copy(room->memory, back ? (void *)step->update_state : (void *)update,
                 back ? update : step->update_state, sizeof *update));
@@ -123,7 +154,8 @@ ft_status ft_step_carry_state(ft_step *step) {
     ft_room *room = step->room;
     const ft_parameters *p = &room->model.parameters;
     if (!room->state_built || room->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
-    size_t bytes = ft_parameters_weight_bytes(p);
+    size_t bytes = 0;
+    for (int i = 0; i < p->store_count; i++) bytes += carried_bytes(room, i);
     for (int i = 0; i < p->store_count; i++)
         for (ft_store_state s = 0; s < FT_STATES; s++) bytes += state_bytes(&p->stores[i], s);
     room->carried.values = ft_calloc(bytes, 1, "weights and moments between two devices");

@@ -4,7 +4,7 @@
 // the host the rest, to the byte; memory that is refused ends in one error or in the same bits; what makes no sense is refused in one line.
 // ctest: tsan=leave asan_part=2
 // ctest: wrap=ft_steps_queue,ft_cuda_host_alloc,ft_cuda_range_commit,ft_cpu_available_bytes,ft_window_enter,ft_cuda_stream_wait
-// ctest: wrap=ft_cuda_upload_beside,ft_step_carry_state
+// ctest: wrap=ft_cuda_upload_beside,ft_step_carry_state,ft_cuda_event_sync
 #include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +27,7 @@ static enum {
     NO_FAULT,
     LAYER_IS_THERE, // what is computed waits until the layer has come
     PLACE_IS_FREE,  // what comes waits until nothing reads its place any more
+    WAY_IS_FREE,    // what is read from a file waits until what was read before has gone up
 } fault;
 static bool entering;
 static int sent; // layers, to the device itself and not to those that plan
@@ -48,6 +49,17 @@ ft_status __wrap_ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, f
 ft_status __wrap_ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event) {
     if (entering && fault == (stream == FT_STREAM_COMPUTE ? LAYER_IS_THERE : PLACE_IS_FREE)) return FT_OK;
     return __real_ft_cuda_stream_wait(device, stream, event);
+}
+
+ft_status __real_ft_cuda_event_sync(ft_device *device, ft_event *event);
+ft_status __wrap_ft_cuda_event_sync(ft_device *device, ft_event *event);
+ft_status __wrap_ft_cuda_event_sync(ft_device *device, ft_event *event) {
+    if (!entering) return __real_ft_cuda_event_sync(device, event);
+    if (fault == WAY_IS_FREE) return FT_OK;
+    fake_forbid_waits(false); // layers that come from files: the host waits for the one before the last
+    ft_status status = __real_ft_cuda_event_sync(device, event);
+    fake_forbid_waits(true);
+    return status;
 }
 
 ft_status __real_ft_cuda_upload_beside(ft_device *device, void *to, const void *from, size_t bytes);
@@ -183,6 +195,102 @@ static void test_in_any_order(void **state) {
             if (ways[w].sent > 0) assert_int_equal(sent, ways[w].sent);
             else assert_true(sent > 0);
         }
+}
+
+// ---- from files ---------------------------------------------------------------------------------------------------------
+
+static ft_status first_halves(void *context, int index, size_t offset, size_t bytes, const void **data) {
+    static uint16_t room[1 << 16];
+    ft_safetensors *file = context;
+    const ft_safetensor *t = ft_safetensors_at(file, index);
+    assert_true(bytes <= sizeof room);
+    for (size_t i = 0; i < bytes / 2; i++) {
+        uint32_t bits;
+        memcpy(&bits, (const char *)t->data + (offset / 2 + i) * sizeof bits, sizeof bits);
+        room[i] = (uint16_t)(bits >> 16);
+    }
+    *data = room;
+    return FT_OK;
+}
+
+// What a run of random weights leaves, in bf16 where it is asked for.
+static void write_weights(const way *w, bool halves, char path[static 160]) {
+    static const char *const task[] = {"train.task=causal_lm", NULL};
+    char option[160], from[200], to[200], command[500];
+    snprintf(option, sizeof option, "model.path=%s/%s", scratch, w->model);
+    const char *options[] = {option, "train.max_steps=1", "train.learning_rate=1e-30", "device.name=cpu", strstr(w->model, "qwen") != NULL ? task[0] : NULL, NULL};
+    reset_driver(FAKE_EAGER, 0);
+    const outcome o = run_in(&base, NULL, options);
+    if (o.status != FT_OK) fail_msg("%s: %s (%s)", w->name, ft_error_message(), ft_error_where());
+    snprintf(path, 160, "%s/model", o.dir);
+    if (!halves) return;
+    snprintf(from, sizeof from, "%s/model.safetensors", path);
+    snprintf(to, sizeof to, "%s/halves.safetensors", path);
+    ft_safetensors *file;
+    assert_int_equal(ft_safetensors_open(from, &file), FT_OK);
+    const int count = ft_safetensors_count(file);
+    ft_safetensor *list = calloc((size_t)count, sizeof *list);
+    assert_non_null(list);
+    for (int i = 0; i < count; i++) {
+        list[i] = *ft_safetensors_at(file, i);
+        list[i].dtype = FT_BF16, list[i].dtype_name = NULL, list[i].bytes /= 2;
+    }
+    FILE *out = fopen(to, "wb");
+    assert_non_null(out);
+    assert_int_equal(ft_safetensors_write_from(out, to, count, list, NULL, 1 << 12, first_halves, file), FT_OK);
+    assert_int_equal(fclose(out), 0);
+    ft_safetensors_close(file);
+    free(list);
+    snprintf(command, sizeof command, "mv '%s' '%s'", to, from);
+    assert_int_equal(system(command), 0);
+}
+
+static size_t pinned_of(const outcome *o) {
+    json_t *memory = memory_of(o->dir, "memory");
+    const size_t bytes = (size_t)json_integer_value(json_object_get(memory, "host_pinned_bytes"));
+    json_decref(memory);
+    return bytes;
+}
+
+// The file that a layer comes from has no copy on the host, but two layers on their way.
+static void test_from_files(void **state) {
+    static const struct {
+        int way;
+        bool halves, maps; // the file's numbers; are they what is needed?
+    } cases[] = {{0, false, true}, {3, true, true}, {8, true, true}, {3, false, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const way *w = &ways[cases[c].way];
+        char path[160], option[180];
+        write_weights(w, cases[c].halves, path);
+        snprintf(option, sizeof option, "model.path=%s", path);
+        const char *copied[] = {option, "model.init=pretrained", "memory.map_weights=off", NULL}, *mapped[] = {option, "model.init=pretrained", "memory.map_weights=on", NULL};
+        const outcome kept = run_way(w, "none", mapped, FAKE_EAGER, 0, NULL), copy = run_way(w, w->offload, copied, FAKE_EAGER, 0, NULL);
+        if (kept.status != FT_OK || copy.status != FT_OK) fail_msg("%s: %s (%s)", w->name, ft_error_message(), ft_error_where());
+        assert_true(same(&kept, &copy));
+        for (int s = 0; s < (FT_SANITIZED ? 1 : 3); s++) {
+            static const fake_schedule schedules[] = {FAKE_RANDOM, FAKE_LAZY, FAKE_FIRST_LAZY};
+            const outcome o = run_way(w, w->offload, mapped, schedules[s], c, NULL);
+            if (o.status != FT_OK) fail_msg("%s: %s (%s)", w->name, ft_error_message(), ft_error_where());
+            if (!same(&o, &kept)) fail_msg("%s, from files: another run", w->name);
+            assert_int_equal(o.books.misuses, 0);
+            assert_int_equal(left(&o.books), 0);
+            json_t *planned = memory_of(o.dir, "planned"), *metered = memory_of(o.dir, "memory");
+            assert_true(json_equal(planned, metered));
+            json_decref(planned);
+            json_decref(metered);
+            if (cases[c].maps) assert_true(pinned_of(&o) < pinned_of(&copy));
+            else assert_int_equal(pinned_of(&o), pinned_of(&copy));
+        }
+        if (c > 0 || FT_SANITIZED) continue;
+        bool seen = false; // a way that is not waited for
+        for (int schedule = FAKE_SCHEDULES - 1; schedule >= 0 && !seen; schedule--) {
+            fault = WAY_IS_FREE;
+            const outcome o = run_way(w, w->offload, mapped, (fake_schedule)schedule, 1, NULL);
+            fault = NO_FAULT;
+            seen = !same(&o, &kept) || o.books.misuses > 0;
+        }
+        assert_true(seen);
+    }
 }
 
 // The rest of a step may come from graphs; evaluations read the same layers.
@@ -379,7 +487,7 @@ static void test_what_makes_no_sense(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_any_order),
-        cmocka_unit_test(test_beside_graphs_and_evaluations),
+        cmocka_unit_test(test_from_files), cmocka_unit_test(test_beside_graphs_and_evaluations),
         cmocka_unit_test(test_resumed_elsewhere),
         cmocka_unit_test(test_read_before_it_came),
         cmocka_unit_test(test_overwritten_while_read),
