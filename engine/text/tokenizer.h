@@ -48,8 +48,9 @@ ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *te
 // The same without the special tokens around a text: for parts of one, and for chats, whose templates write theirs themselves.
 ft_status ft_tokenizer_encode_bare(const ft_tokenizer *tokenizer, const char *text, size_t length, ft_token_ids *out);
 
-// Appends the text of ids, as the tokenizers library decodes them: bytes of tokens of byte-level BPE, put together (a part that is not UTF-8
-// becomes U+FFFD; *text ends with a NUL that does not count). skip_special: special tokens are nothing. FT_INVALID: an id of no token, or a
+// Appends the text of ids, as the tokenizers library decodes them: of byte-level BPE the bytes of tokens put together, a part that is not UTF-8 being
+// U+FFFD; of BPE over characters (Llama 2, Gemma) their texts, U+2581 being a space, and bytes that stand in for a character, or U+FFFD each where they
+// are none. *text ends with a NUL that does not count. skip_special: special tokens are nothing. FT_INVALID: an id of no token, or a
 // tokenizer whose ids cannot be decoded (ft_tokenizer_decodes tells why).
 typedef struct ft_decoded {
     char *text; // grown with realloc; free() it
@@ -59,6 +60,8 @@ ft_status ft_tokenizer_decode(const ft_tokenizer *tokenizer, const int32_t *ids,
 // The same as bytes, before they are known to be UTF-8: for who writes them as they come.
 ft_status ft_tokenizer_decode_bytes(const ft_tokenizer *tokenizer, const int32_t *ids, size_t count, bool skip_special, ft_decoded *out);
 ft_status ft_tokenizer_decodes(const ft_tokenizer *tokenizer); // FT_INVALID: it does not
+// Are the bytes of several ids those of each, one behind the other? Else the first one's are others in front than anywhere else.
+bool ft_tokenizer_decodes_apart(const ft_tokenizer *tokenizer);
 
 // The token of a role ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"); -1: the files name none.
 int32_t ft_tokenizer_role_id(const ft_tokenizer *tokenizer, const char *role);

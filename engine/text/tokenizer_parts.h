@@ -77,6 +77,15 @@ ft_status ft_tokenizer_no_frame(ft_tokenizer *tokenizer); // no special tokens a
 
 enum { FT_ROLES = 7 }; // bos, eos, unk, sep, pad, cls, mask
 
+// How ids become text (decode.c).
+typedef struct ft_text_decoder {
+    enum { FT_DECODE_BYTE_LEVEL, FT_DECODE_CHARACTERS } kind;
+    // CHARACTERS: U+2581 is a space.
+    bool first_bare;    // but not in the first token, where it is nothing (Metaspace)
+    bool byte_fallback; // "<0x0A>" is a byte
+    int64_t strip;      // so many spaces in front of all go
+} ft_text_decoder;
+
 struct ft_tokenizer {
     ft_arena arena;
     ft_vocabulary vocabulary;
@@ -98,7 +107,8 @@ struct ft_tokenizer {
     ft_template single, pair;
     int32_t padding;
     int32_t role[FT_ROLES];     // id of bos, eos, unk, sep, pad, cls, mask; -1: the files name none
-    const char *decoder;        // NULL: ids become text again; else what in the file stands against it
+    const char *no_decoder;     // NULL: ids become text again; else what in the file stands against it
+    ft_text_decoder decoder;
     int64_t max_length;
     char digest[65];
     const char *files[13];

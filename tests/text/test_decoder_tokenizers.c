@@ -1,4 +1,4 @@
-// Tokenizers of Qwen2.5, Qwen3 and Llama 3 against the reference libraries, ids and text again: vectors of
+// Tokenizers of Qwen2.5, Qwen3 and Llama 3, and BPE over characters as Llama 2 and Gemma have it, against the reference libraries, ids and text again: vectors of
 // tests/vectors/decoder_tokenizers/make_decoder_tokenizer_vectors.py; roles, and what cannot be decoded.
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define VECTORS FT_TEST_VECTORS "/decoder_tokenizers/"
-enum { LINES = 6000, BLOCK = 16, PARTS = 4 };
+enum { LINES = 6000, LINES_OF_CHARACTERS = 2400, BLOCK = 16, PARTS = 4 };
 
 static char scratch[] = "/tmp/ft-decoder-XXXXXX";
 static int set_up(void **state) { return mkdtemp(scratch) == NULL; }
@@ -97,12 +97,12 @@ static void add_line(const ft_tokenizer *t, int index, uint32_t hashes[PARTS]) {
     free(text);
 }
 
-static void run_directory(const char *directory, FILE *expected) {
+static void run_directory(const char *directory, int lines, FILE *expected) {
     static const char *const parts[PARTS] = {"ids", "text", "text without special tokens", "text of odd ids"};
     int different[PARTS] = {0};
     ft_tokenizer *t;
     assert_ok(ft_tokenizer_open(directory, &t));
-    for (int block = 0; block < LINES; block += BLOCK) {
+    for (int block = 0; block < lines; block += BLOCK) {
         uint32_t hashes[PARTS] = {0x811C9DC5, 0x811C9DC5, 0x811C9DC5, 0x811C9DC5};
         for (int i = block; i < block + BLOCK; i++)
             add_line(t, i, hashes);
@@ -147,12 +147,80 @@ static void place_files_alone(void) {
 static void test_vectors(void **state) {
     FILE *expected = fopen(VECTORS "expect.bin", "rb");
     assert_non_null(expected);
-    run_directory(VECTORS "qwen", expected);
-    run_directory(VECTORS "llama3", expected);
+    run_directory(VECTORS "qwen", LINES, expected);
+    run_directory(VECTORS "llama3", LINES, expected);
     place_files_alone();
-    run_directory(scratch, expected);
+    run_directory(scratch, LINES, expected);
     assert_int_equal(fgetc(expected), EOF);
     fclose(expected);
+}
+
+// As variant() of the vectors' script has it.
+static void placed_variant(const char *name) {
+    json_t *file = json_load_file(VECTORS "llama2/tokenizer.json", 0, NULL);
+    char path[256], *data;
+    size_t length;
+    assert_non_null(file);
+    assert_ok(ft_remove_tree(scratch));
+    assert_ok(ft_make_directories(scratch));
+    if (strcmp(name, "gemma") == 0) {
+        assert_int_equal(json_array_remove(json_object_get(json_object_get(file, "normalizer"), "normalizers"), 0), 0);
+        assert_int_equal(json_array_remove(json_object_get(json_object_get(file, "decoder"), "decoders"), 3), 0);
+    } else {
+        json_t *step = json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", "\xE2\x96\x81", "prepend_scheme", "first", "split", 1);
+        json_object_set_new(file, "normalizer", json_null());
+        json_object_set(file, "pre_tokenizer", step);
+        json_object_set_new(file, "decoder", step);
+        json_object_set_new(json_object_get(file, "model"), "byte_fallback", json_false());
+    }
+    snprintf(path, sizeof path, "%s/tokenizer.json", scratch);
+    assert_int_equal(json_dump_file(file, path, 0), 0);
+    json_decref(file);
+    assert_ok(ft_read_file(VECTORS "llama2/tokenizer_config.json", 0, &data, &length));
+    write_text("tokenizer_config.json", data);
+    free(data);
+}
+
+static void test_characters(void **state) {
+    FILE *expected = fopen(VECTORS "expect_characters.bin", "rb");
+    assert_non_null(expected);
+    run_directory(VECTORS "llama2", LINES_OF_CHARACTERS, expected);
+    placed_variant("gemma");
+    run_directory(scratch, LINES_OF_CHARACTERS, expected);
+    placed_variant("metaspace");
+    run_directory(scratch, LINES_OF_CHARACTERS, expected);
+    assert_int_equal(fgetc(expected), EOF);
+    fclose(expected);
+}
+
+// Decoders that are no such sequence are refused by name; texts may become ids all the same.
+static void test_other_decoders(void **state) {
+    static const char *const others[] = {
+        "null", "{\"type\": \"ByteLevel\"}", "{\"type\": \"Metaspace\", \"replacement\": \"_\"}", "{\"type\": \"Sequence\", \"decoders\": []}",
+        "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}]}",
+        "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"_\"}, \"content\": \" \"}]}",
+        "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"\xE2\x96\x81\"}, \"content\": \" \"}, {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}]}",
+        "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"\xE2\x96\x81\"}, \"content\": \" \"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 1}]}"};
+    placed_variant("gemma");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char path[256];
+        ft_tokenizer *t;
+        ft_token_ids ids = {0};
+        ft_decoded out = {0};
+        snprintf(path, sizeof path, "%s/tokenizer.json", scratch);
+        json_t *file = json_load_file(path, 0, NULL), *decoder = json_loads(others[i], JSON_DECODE_ANY, NULL);
+        assert_true(file != NULL && decoder != NULL);
+        json_object_set_new(file, "decoder", decoder);
+        assert_int_equal(json_dump_file(file, path, 0), 0);
+        json_decref(file);
+        assert_ok(ft_tokenizer_open(scratch, &t));
+        assert_ok(ft_tokenizer_encode(t, "a film", 6, 0, &ids));
+        assert_int_equal(ft_tokenizer_decode(t, ids.ids, ids.count, false, &out), FT_INVALID);
+        if (strstr(ft_error_message(), "of tokenizer.json is not supported; supported: Metaspace") == NULL) fail_msg("%zu: %s", i, ft_error_message());
+        ft_tokenizer_close(t);
+        free(ids.ids);
+        free(out.text);
+    }
 }
 
 static void test_roles(void **state) {
@@ -213,6 +281,6 @@ static void test_digests(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_roles), cmocka_unit_test(test_digests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_characters), cmocka_unit_test(test_other_decoders), cmocka_unit_test(test_roles), cmocka_unit_test(test_digests)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,7 @@
 """Golden vectors of decoders' tokenizers: Qwen2.5's and Qwen3's, and Llama 3's, ids and text again.
 
     python tests/vectors/decoder_tokenizers/make_decoder_tokenizer_vectors.py
+    python tests/vectors/decoder_tokenizers/make_decoder_tokenizer_vectors.py --characters    # BPE over characters alone
     python tests/vectors/decoder_tokenizers/make_decoder_tokenizer_vectors.py --compare BENCH_DIR/ftengine --lines 100000     # line by line, with a built program
 
 Made with tokenizers 0.23.3 and transformers 5.24. Each family's own pattern, normaliser, special tokens and post-processor, with a
@@ -11,6 +12,9 @@ NAME/tokenizer.json, tokenizer_config.json   qwen (NFC), llama3 (ignore_merges, 
 expect.bin                                   little-endian uint32: for qwen, llama3 and qwen_files (qwen's vocab.json and merges.txt alone, by
                                              the class of transformers) per block of 16 lines the FNV-1a hashes of ids, of the text that they are
                                              decoded to, of the same without special tokens, and of the text of ids that make no sense
+
+llama2/, expect_characters.bin                the same of BPE over characters, 2,400 lines each: as Llama 2 has it (bytes for unknown characters, a space in front), as
+                                             Gemma has it (without that space), and with Metaspace (no bytes); the latter two are made of the first (variant())
 
 Lines are not stored: tests/text/tokenizer_lines.h makes them with the same generator as mixed_line() of
 make_tokenizer_family_vectors.py; framed() here puts special tokens around every fourth.
@@ -138,10 +142,65 @@ def make():
     print(len(out), "bytes")
 
 
+LINES_OF_CHARACTERS = 2400
+
+
+def make_llama2():
+    t = Tokenizer(models.BPE(unk_token="<unk>"))
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    first = ["<unk>", "<s>", "</s>"]
+    texts = [text_of(mixed_line(10 ** 6 + i)).replace("\0", "") for i in range(TRAINING)]
+    t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=1000, limit_alphabet=180, show_progress=False, special_tokens=first + [f"<0x{b:02X}>" for b in range(256)]))
+    document = json.loads(t.to_str())
+    document["model"] |= {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}
+    document["added_tokens"] = [a for a in document["added_tokens"] if a["content"] in first]
+    document["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]}
+    document["pre_tokenizer"] = None
+    document["decoder"] = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                                                            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    t = Tokenizer.from_str(json.dumps(document))
+    t.add_tokens([AddedToken("<tool_call>", normalized=False, special=False), AddedToken("<|im_end|>", normalized=False, special=True)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    os.makedirs(f"{OUT}/llama2", exist_ok=True)
+    with open(f"{OUT}/llama2/tokenizer.json", "w", encoding="utf-8") as f:
+        json.dump(json.loads(t.to_str()), f, ensure_ascii=False, separators=(",", ":"))
+    with open(f"{OUT}/llama2/tokenizer_config.json", "w", encoding="utf-8") as f:
+        json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "clean_up_tokenization_spaces": False}, f, indent=1)
+        f.write("\n")
+
+
+def variant(document, name):
+    """As placed_variant() of tests/text/test_decoder_tokenizers.c."""
+    if name == "gemma":
+        del document["normalizer"]["normalizers"][0]
+        del document["decoder"]["decoders"][3]
+    if name == "metaspace":
+        document["normalizer"] = None
+        document["pre_tokenizer"] = document["decoder"] = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+        document["model"]["byte_fallback"] = False
+    return document
+
+
+def make_characters():
+    make_llama2()
+    out = b""
+    for name in ("llama2", "gemma", "metaspace"):
+        with open(f"{OUT}/llama2/tokenizer.json", encoding="utf-8") as f:
+            backend = Tokenizer.from_str(json.dumps(variant(json.load(f), name)))
+        for block in range(0, LINES_OF_CHARACTERS, BLOCK):
+            hashes = [0x811C9DC5] * 4
+            for i in range(block, block + BLOCK):
+                hashes = [fnv(h, data) for h, data in zip(hashes, run(backend, i))]
+            out += struct.pack("<4I", *hashes)
+    with open(f"{OUT}/expect_characters.bin", "wb") as f:
+        f.write(out)
+    print(len(out), "bytes")
+
+
 def compare(program, lines):
     """`ftengine tokenize` beside the library, id for id, and the pieces' text."""
     different = 0
-    for name in ("qwen", "llama3"):
+    for name in ("qwen", "llama3", "llama2"):
         backend = AutoTokenizer.from_pretrained(f"{OUT}/{name}")._tokenizer
         texts = [text_of(framed(10 ** 7 + i)).replace("\0", "") for i in range(lines)]
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as f:
@@ -164,6 +223,7 @@ def compare(program, lines):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--compare", help="the program")
+    parser.add_argument("--characters", action="store_true")
     parser.add_argument("--lines", type=int, default=100000)
     args = parser.parse_args()
-    compare(args.compare, args.lines) if args.compare else make()
+    compare(args.compare, args.lines) if args.compare else make_characters() if args.characters else make()
