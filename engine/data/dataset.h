@@ -47,6 +47,8 @@ typedef struct ft_dataset {
     void *file;        // [file_bytes]
     size_t file_bytes;
     bool file_mapped;  // else on the heap
+    bool reads_in_file; // label, first_read, first_row (which is first_read) and read_position lie there too
+    int64_t moved, first_moved; // of language: prompts whose last tokens are others where the completion follows, and the first of them
     // Of one that is read as features (feature_cache.h): what the head reads of every sequence, rows that are its owner's.
     const void *feature;        // NULL: none, or not made yet
     size_t feature_bytes;       // of a row
@@ -93,7 +95,8 @@ ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tok
 // file:line.
 ft_status ft_dataset_take_labels(ft_dataset *dataset, const ft_labels *labels, const ft_table *table, const char *path);
 void ft_dataset_free(ft_dataset *dataset); // {0} is fine
-void ft_dataset_free_tokens(ft_dataset *dataset); // ids, types, offset and example alone
+void ft_dataset_free_tokens(ft_dataset *dataset); // ids, types, offset and example alone, and what else lies in their file
+void ft_dataset_free_reads(ft_dataset *dataset);  // label, first_read, first_row and read_position alone
 
 // data.cache_dir to a directory: "" (or NULL) is $XDG_CACHE_HOME/ftengine/tokens, else ~/.cache/ftengine/tokens;
 // "none", and "" without a home, give NULL; others are taken as they are. Nothing is created here.

@@ -9,6 +9,7 @@
 #include "engine/data/conversation.h"
 #include "engine/data/prompts.h"
 #include "engine/data/text_input.h"
+#include "engine/data/token_cache.h"
 
 #include "base/arena.h"
 #include "base/json/json.h"
@@ -36,9 +37,8 @@ typedef struct building {
     char *joined; // texts put together
     size_t joined_room;
     int64_t token_room, read_room, reads;
-    int64_t without; // texts of which nothing is learned
     int64_t moved;   // prompts whose last tokens are others with the completion behind them
-    int64_t first_without, first_moved;
+    int64_t first_moved;
 } building;
 
 // ---- texts ---------------------------------------------------------------------------------------------------------
@@ -183,10 +183,8 @@ static ft_status take_row(building *b, int64_t row, ft_dataset *d) {
     FT_TRY(make_room(b, d, count));
     memcpy(d->ids + d->tokens, b->ids.ids + begin, count * sizeof *d->ids);
     d->offset[row + 1] = d->offset[row] + (int64_t)count;
-    const int64_t before = b->reads;
     take_reads(b, begin, count, d);
     d->first_read[row + 1] = d->first_row[row + 1] = b->reads;
-    if (b->reads == before && b->without++ == 0) b->first_without = row;
     if ((int32_t)count > d->longest) d->longest = (int32_t)count;
     d->tokens += (int64_t)count;
     d->truncated += count < all;
@@ -195,30 +193,12 @@ static ft_status take_row(building *b, int64_t row, ft_dataset *d) {
 }
 
 static ft_status keep(building *b, ft_dataset *d) {
-    const ft_input_wanted *w = b->wanted;
-    char where[512];
     FT_SPILL_GROW(d->ids, d->tokens, "tokenised text");
     FT_SPILL_GROW(d->read_position, b->reads + 1, "rows that are read");
     FT_SPILL_GROW(d->label, b->reads + 1, "tokens to learn");
     ft_dataset_settle(d);
-    if (w->labels != NULL && b->reads == 0) {
-        ft_fail(FT_INVALID, w->path, "there is no token to learn in it");
-        if (d->truncated > 0)
-            ft_hint("%lld of %lld texts are longer than data.max_length = %d: what is behind it is cut off", (long long)d->truncated,
-                    (long long)d->examples, w->max_length);
-        return FT_INVALID;
-    }
-    if (w->labels == NULL) return FT_OK; // nothing is learned of them
-    if (b->without > 0)
-        ft_warn("of %lld of %lld texts no token is learned, the first one at %s: completion or answers are empty, or "
-                "behind data.max_length = %d",
-                (long long)b->without, (long long)d->examples, ft_table_where(w->table, w->path, b->first_without, where), w->max_length);
-    if (b->moved > 0)
-        ft_warn("the tokens at the end of %lld of %lld prompts are others where the completion follows, the first one "
-                "at %s: the model learns to go on "
-                "with tokens that it will not be given; a prompt that ends in front of a space or a line's end has "
-                "none of it",
-                (long long)b->moved, (long long)d->examples, ft_table_where(w->table, w->path, b->first_moved, where));
+    d->moved = b->moved;
+    d->first_moved = b->first_moved;
     return FT_OK;
 }
 
@@ -248,12 +228,60 @@ static ft_status build_all(building *b, ft_dataset *d) {
     return keep(b, d);
 }
 
-// Without a cache: every run tokenises its texts anew.
+// What the texts come to, wherever their tokens are from.
+static ft_status judge(const ft_input_wanted *w, const ft_dataset *d) {
+    char where[512];
+    int64_t without = 0, first = 0;
+    for (int64_t i = 0; i < d->examples; i++)
+        if (d->first_read[i + 1] == d->first_read[i] && without++ == 0) first = i;
+    if (w->labels != NULL && d->first_read[d->examples] == 0) {
+        ft_fail(FT_INVALID, w->path, "there is no token to learn in it");
+        if (d->truncated > 0)
+            ft_hint("%lld of %lld texts are longer than data.max_length = %d: what is behind it is cut off", (long long)d->truncated,
+                    (long long)d->examples, w->max_length);
+        return FT_INVALID;
+    }
+    if (w->labels == NULL) return FT_OK; // nothing is learned of them
+    if (without > 0)
+        ft_warn("of %lld of %lld texts no token is learned, the first one at %s: completion or answers are empty, or "
+                "behind data.max_length = %d",
+                (long long)without, (long long)d->examples, ft_table_where(w->table, w->path, first, where), w->max_length);
+    if (d->moved > 0)
+        ft_warn("the tokens at the end of %lld of %lld prompts are others where the completion follows, the first one "
+                "at %s: the model learns to go on "
+                "with tokens that it will not be given; a prompt that ends in front of a space or a line's end has "
+                "none of it",
+                (long long)d->moved, (long long)d->examples, ft_table_where(w->table, w->path, d->first_moved, where));
+    return FT_OK;
+}
+
+// From the cache, or made and put there.
+static ft_status find_or_build(building *b, ft_dataset *d, bool *from_cache) {
+    const ft_input_wanted *w = b->wanted;
+    const ft_table *t = w->table;
+    ft_token_cache_want want;
+    bool stored, mapped;
+    if (w->cache_dir == NULL) return build_all(b, d);
+    ft_token_cache_want_of_language(t, b->own->digest, ft_tokenizer_vocabulary(b->own->texts.tokenizer), w->max_length, &b->own->texts.rule, &want);
+    FT_TRY(ft_token_cache_load(w->cache_dir, &want, d, from_cache));
+    memcpy(d->sha256, t->sha256, sizeof d->sha256);
+    if (*from_cache) return FT_OK;
+    FT_TRY(build_all(b, d));
+    ft_token_cache_store(w->cache_dir, &want, d, &stored);
+    // What is large is read where the next run will find it from here on: in scratch files it would lie on the disk twice.
+    const bool large = ft_dataset_host_bytes(d) > FT_SPILL_FROM || ft_spill_host_bytes(d->ids) == 0;
+    if (stored && large && ft_token_cache_load(w->cache_dir, &want, d, &mapped) != FT_OK)
+        ft_error_clear(); // no addresses for both: it stays where it is
+    return FT_OK;
+}
+
 static ft_status build(const void *own, const ft_input_wanted *wanted, ft_dataset *dataset, bool *from_cache) {
     building b = {.own = own, .wanted = wanted};
     *dataset = (ft_dataset){.examples = 0};
-    if (from_cache != NULL) *from_cache = false;
-    ft_status status = build_all(&b, dataset);
+    bool found = false;
+    ft_status status = find_or_build(&b, dataset, &found);
+    if (status == FT_OK) status = judge(wanted, dataset);
+    if (from_cache != NULL) *from_cache = found;
     if (status != FT_OK) ft_dataset_free(dataset);
     ft_conversation_free(&b.chat);
     free(b.ids.ids);

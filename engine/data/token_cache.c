@@ -22,15 +22,15 @@ typedef struct file_header {
     char key[64];
     int64_t examples, sequences, tokens, truncated;
     int32_t longest, paired; // paired: 0 or 1
+    int64_t reads, moved, first_moved; // reads -1: they are not there
 } file_header;
-_Static_assert(sizeof(file_header) == 120, "the header is written as it lies in memory: it must have no holes");
+_Static_assert(sizeof(file_header) == 144, "the header is written as it lies in memory: it must have no holes");
 _Static_assert(sizeof(file_header) % sizeof(int64_t) == 0, "arrays are read where they lie in the file");
 
 // ---- hashing ------------------------------------------------------------------------------------------------------
 
-static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+static void hash_texts(ft_sha256_state *hash, const ft_table *table, const char *digest, int max_length,
                        const ft_long_text *rule) {
-    const char *digest = ft_tokenizer_digest(tokenizer);
     const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows,
                              table->pair != NULL, (int64_t)strlen(digest), rule->kind,
                              rule->kind == FT_LONG_WINDOWS ? rule->overlap : 0};
@@ -58,10 +58,25 @@ void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer
     want->windows = rule->kind == FT_LONG_WINDOWS;
     ft_sha256_state hash;
     ft_sha256_begin(&hash);
-    hash_texts(&hash, table, tokenizer, max_length, rule);
+    hash_texts(&hash, table, ft_tokenizer_digest(tokenizer), max_length, rule);
     unsigned char digest[CHECKSUM_BYTES];
     ft_sha256_end(&hash, digest);
     ft_sha256_hex(digest, want->key);
+}
+
+void ft_token_cache_want_of_language(const ft_table *table, const char *digest, int32_t vocabulary, int max_length, const ft_long_text *rule,
+                                     ft_token_cache_want *want) {
+    *want = (ft_token_cache_want){.examples = table->rows, .vocabulary = vocabulary, .max_length = max_length, .reads = true};
+    const char *const columns[] = {"language", table->format == FT_FORMAT_JSONL ? "json" : "cells", table->text_column,
+                                   table->pair != NULL ? table->pair_column : ""};
+    unsigned char bytes[CHECKSUM_BYTES];
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) // what a cell is depends on these
+        ft_sha256_add(&hash, columns[i] != NULL ? columns[i] : "", columns[i] != NULL ? strlen(columns[i]) + 1 : 1);
+    hash_texts(&hash, table, digest, max_length, rule);
+    ft_sha256_end(&hash, bytes);
+    ft_sha256_hex(bytes, want->key);
 }
 
 // ---- the stream ---------------------------------------------------------------------------------------------------
@@ -91,6 +106,12 @@ static ft_status check_header(const file_header *header, uint64_t size, const ft
         if (sequences > left / sizeof(int32_t)) return damaged("its size is wrong");
         left -= sequences * sizeof(int32_t);
     }
+    if ((header->reads >= 0) != want->reads || header->reads < -1) return damaged("it belongs to other texts");
+    if (want->reads) {
+        const uint64_t read = 2 * sizeof(int32_t), bounds = (sequences + 1) * sizeof(int64_t);
+        if (left < bounds || (uint64_t)header->reads > (left - bounds) / read) return damaged("its size is wrong");
+        left -= bounds + (uint64_t)header->reads * read;
+    }
     uint64_t each = sizeof(int32_t) + (want->paired ? 1 : 0);
     if (left % each != 0 || (uint64_t)header->tokens != left / each)
         return damaged("its size is wrong");
@@ -105,6 +126,21 @@ static bool examples_fit(const ft_dataset *read) {
         last = read->example[i];
     }
     return read->example == NULL || (read->example[0] == 0 && last == read->examples - 1);
+}
+
+// What is learned at a token is the one behind it.
+static bool reads_fit(const ft_dataset *read, int64_t reads) {
+    if (read->first_read[0] != 0 || read->first_read[read->sequences] != reads) return false;
+    for (int64_t s = 0; s < read->sequences; s++) {
+        const int64_t first = read->first_read[s], end = read->first_read[s + 1], length = read->offset[s + 1] - read->offset[s];
+        if (first < 0 || end < first || end > reads) return false;
+        for (int64_t r = first; r < end; r++) {
+            const int32_t at = read->read_position[r];
+            if (at < 0 || at >= length - 1 || (r > first && at <= read->read_position[r - 1])) return false;
+            if (read->label[r] != read->ids[read->offset[s] + at + 1]) return false;
+        }
+    }
+    return read->moved >= 0 && read->moved <= read->examples && read->first_moved >= 0 && (read->moved == 0 || read->first_moved < read->examples);
 }
 
 static ft_status check_numbers(const ft_dataset *read, const ft_token_cache_want *want) {
@@ -144,14 +180,28 @@ static ft_status view(const char *bytes, uint64_t size, const ft_token_cache_wan
     read->truncated = header.truncated;
     read->longest = header.longest;
     read->offset = (int64_t *)(uintptr_t)(bytes + sizeof header);
-    read->ids = (int32_t *)(read->offset + header.sequences + 1);
+    int64_t *bounds = read->offset + header.sequences + 1;
+    if (want->reads) {
+        read->first_read = read->first_row = bounds;
+        bounds += header.sequences + 1;
+    }
+    read->ids = (int32_t *)bounds;
     int32_t *behind = read->ids + header.tokens;
+    if (want->reads) {
+        read->read_position = behind;
+        read->label = behind + header.reads;
+        behind += 2 * header.reads;
+        read->reads_in_file = true;
+        read->moved = header.moved;
+        read->first_moved = header.first_moved;
+    }
     if (header.sequences > header.examples) {
         read->example = behind;
         behind += header.sequences;
     }
     if (want->paired) read->types = (uint8_t *)behind;
-    return check_numbers(read, want);
+    FT_TRY(check_numbers(read, want));
+    return want->reads && !reads_fit(read, header.reads) ? damaged("its learned tokens are wrong") : FT_OK;
 }
 
 // A large file is mapped, so that it takes no memory that others could not have; a small one is read.
@@ -185,6 +235,16 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
     dataset->file = read.file;
     dataset->file_bytes = read.file_bytes;
     dataset->file_mapped = read.file_mapped;
+    if (want->reads) {
+        ft_dataset_free_reads(dataset);
+        dataset->reads_in_file = true;
+        dataset->first_read = read.first_read;
+        dataset->first_row = read.first_row;
+        dataset->read_position = read.read_position;
+        dataset->label = read.label;
+        dataset->moved = read.moved;
+        dataset->first_moved = read.first_moved;
+    }
     dataset->examples = read.examples;
     dataset->sequences = read.sequences;
     dataset->tokens = read.tokens;
@@ -205,7 +265,10 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
                           .tokens = dataset->tokens,
                           .truncated = dataset->truncated,
                           .longest = dataset->longest,
-                          .paired = want->paired};
+                          .paired = want->paired,
+                          .reads = want->reads ? dataset->first_read[dataset->sequences] : -1,
+                          .moved = want->reads ? dataset->moved : 0,
+                          .first_moved = want->reads ? dataset->first_moved : 0};
     memcpy(header.magic, MAGIC, sizeof MAGIC);
     memcpy(header.key, want->key, sizeof header.key);
     unsigned char checksum[CHECKSUM_BYTES];
@@ -214,7 +277,12 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
     ft_status status = put(stream, &hash, &header, sizeof header);
     if (status == FT_OK)
         status = put(stream, &hash, dataset->offset, ((size_t)dataset->sequences + 1) * sizeof *dataset->offset);
+    const size_t reads = want->reads ? (size_t)header.reads : 0;
+    if (status == FT_OK && want->reads)
+        status = put(stream, &hash, dataset->first_read, ((size_t)dataset->sequences + 1) * sizeof *dataset->first_read);
     if (status == FT_OK) status = put(stream, &hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
+    if (status == FT_OK && reads > 0) status = put(stream, &hash, dataset->read_position, reads * sizeof *dataset->read_position);
+    if (status == FT_OK && reads > 0) status = put(stream, &hash, dataset->label, reads * sizeof *dataset->label);
     if (status == FT_OK && dataset->example != NULL)
         status = put(stream, &hash, dataset->example, (size_t)dataset->sequences * sizeof *dataset->example);
     if (status == FT_OK && want->paired) status = put(stream, &hash, dataset->types, (size_t)dataset->tokens);

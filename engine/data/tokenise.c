@@ -242,10 +242,12 @@ void ft_dataset_settle(ft_dataset *d) {
         ft_spill_settle(d->offset);
         ft_spill_settle(d->example);
     }
-    ft_spill_settle(d->label);
-    ft_spill_settle(d->first_read);
-    ft_spill_settle(d->first_row);
-    ft_spill_settle(d->read_position);
+    if (!d->reads_in_file) {
+        ft_spill_settle(d->label);
+        ft_spill_settle(d->first_read);
+        ft_spill_settle(d->first_row);
+        ft_spill_settle(d->read_position);
+    }
     ft_spill_settle(d->read_word);
     ft_question_set_settle(d->questions);
     ft_spill_settle(d->target);
@@ -257,12 +259,27 @@ size_t ft_dataset_host_bytes(const ft_dataset *d) {
     const size_t tokens = d->file != NULL ? (d->file_mapped ? 0 : d->file_bytes)
                                           : ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) +
                                                 ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
-    return tokens + ft_question_set_host_bytes(d->questions) + ft_picture_set_host_bytes(d->pictures) + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
-           ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
+    const size_t reads = d->reads_in_file ? 0 : ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
+                                                    ft_spill_host_bytes(d->label);
+    return tokens + reads + ft_question_set_host_bytes(d->questions) + ft_picture_set_host_bytes(d->pictures) +
+           ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
            ft_spill_host_bytes(d->sets.label) + ft_spill_host_bytes(d->groups.first) + ft_spill_host_bytes(d->groups.member);
 }
 
+void ft_dataset_free_reads(ft_dataset *d) {
+    if (!d->reads_in_file) {
+        ft_spill_free(d->label);
+        ft_spill_free(d->first_read);
+        ft_spill_free(d->first_row);
+        ft_spill_free(d->read_position);
+    }
+    d->reads_in_file = false;
+    d->label = d->read_position = NULL;
+    d->first_read = d->first_row = NULL;
+}
+
 void ft_dataset_free_tokens(ft_dataset *d) {
+    if (d->reads_in_file) ft_dataset_free_reads(d);
     if (d->file == NULL) {
         ft_spill_free(d->ids);
         ft_spill_free(d->types);
@@ -282,10 +299,7 @@ void ft_dataset_free_tokens(ft_dataset *d) {
 
 void ft_dataset_free(ft_dataset *d) {
     ft_dataset_free_tokens(d);
-    ft_spill_free(d->label);
-    ft_spill_free(d->first_read);
-    ft_spill_free(d->first_row);
-    ft_spill_free(d->read_position);
+    ft_dataset_free_reads(d);
     ft_spill_free(d->read_word);
     ft_question_set_free(d->questions);
     ft_picture_set_free(d->pictures);

@@ -1,15 +1,17 @@
 // Texts to go on with, prompts with completions and chats as a data set, against TRL and transformers
 // (tests/vectors/language/make_language_vectors.py): ids, which tokens are learned, and at which rows; and every way a file can
-// be wrong.
+// be wrong; what is found in the token cache, and what is not believed there.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "engine/data/batch.h"
 #include "engine/data/input.h"
+#include "engine/data/token_cache.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -106,6 +108,132 @@ static void test_vectors(void **state) {
     fclose(in);
     if (different > 0) fail_msg("%d of %d cases differ", different, cases);
     assert_int_equal(cases, 300);
+}
+
+// ---- the token cache ------------------------------------------------------------------------------------------------------
+
+static char scratch[] = "/tmp/ft-language-XXXXXX";
+static int make_scratch(void **state) { return mkdtemp(scratch) == NULL; }
+static int remove_scratch(void **state) { return ft_remove_tree(scratch) != FT_OK; }
+
+static bool build_cached(const ft_input *input, const char *text, size_t length, const char *name, int max_length, const char *cache, ft_dataset *data) {
+    ft_table table;
+    bool from_cache;
+    char *copy = malloc(length + 2);
+    assert_non_null(copy);
+    memcpy(copy, text, length + 1);
+    *data = (ft_dataset){0};
+    assert_int_equal(ft_table_parse(copy, length, SIZE_MAX / 4, name, &(ft_table_request){.text = "", .language = true}, &table), FT_OK);
+    const ft_input_wanted wanted = {.table = &table, .path = name, .max_length = max_length, .labels = &LABELS, .cache_dir = cache};
+    if (ft_input_build(input, &wanted, data, &from_cache) != FT_OK) fail_msg("%s: %s", ft_error_where(), ft_error_message());
+    ft_table_free(&table);
+    return from_cache;
+}
+
+static void assert_equal_sets(const ft_dataset *a, const ft_dataset *b) {
+    const int64_t reads = a->first_read[a->sequences];
+    assert_true(a->examples == b->examples && a->sequences == b->sequences && a->tokens == b->tokens && a->longest == b->longest && a->truncated == b->truncated);
+    assert_true(a->moved == b->moved && a->first_moved == b->first_moved && reads == b->first_read[b->sequences]);
+    assert_memory_equal(a->ids, b->ids, (size_t)a->tokens * sizeof *a->ids);
+    assert_memory_equal(a->offset, b->offset, (size_t)(a->sequences + 1) * sizeof *a->offset);
+    assert_memory_equal(a->first_read, b->first_read, (size_t)(a->sequences + 1) * sizeof *a->first_read);
+    assert_memory_equal(a->first_row, b->first_row, (size_t)(a->examples + 1) * sizeof *a->first_row);
+    assert_memory_equal(a->read_position, b->read_position, (size_t)reads * sizeof *a->read_position);
+    assert_memory_equal(a->label, b->label, (size_t)reads * sizeof *a->label);
+}
+
+// What is found is what was made, and is not found for anything else: other texts, limits, ends that are cut, templates, tokens to learn, columns.
+static void test_cache(void **state) {
+    static const char rows[] = "{\"prompt\": \"the movie\", \"completion\": \" was great\"}\n{\"prompt\": \"x \", \"completion\": \"y\"}\n{\"prompt\": \"x\", \"completion\": \"\"}\n",
+                      other[] = "{\"prompt\": \"the movie\", \"completion\": \" was greaT\"}\n", texts[] = "{\"text\": \"the movie was great\"}\n", csv[] = "text\nthe movie was great\n";
+    static const struct {
+        const char *text, *name, *template;
+        bool all, tail;
+        int max_length;
+    } kinds[] = {{rows, "a.jsonl", NULL, false, false, 64}, {rows, "a.jsonl", NULL, true, false, 64}, {rows, "a.jsonl", NULL, false, true, 64}, {rows, "a.jsonl", NULL, false, false, 3},
+                 {rows, "a.jsonl", "qwen3.jinja", false, false, 64}, {other, "a.jsonl", NULL, false, false, 64}, {texts, "a.jsonl", NULL, false, false, 64}, {csv, "a.csv", NULL, false, false, 64}};
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < COUNT(kinds); i++) {
+            ft_input input;
+            ft_dataset d, plain;
+            assert_int_equal(open_input("qwen", kinds[i].template, kinds[i].all, kinds[i].tail, &input), FT_OK);
+            assert_int_equal(build_cached(&input, kinds[i].text, strlen(kinds[i].text), kinds[i].name, kinds[i].max_length, scratch, &d), pass);
+            assert_false(build_cached(&input, kinds[i].text, strlen(kinds[i].text), kinds[i].name, kinds[i].max_length, NULL, &plain));
+            assert_equal_sets(&d, &plain);
+            if (i == 0) assert_int_equal(d.moved, 1);
+            ft_dataset_free(&d);
+            ft_dataset_free(&plain);
+            ft_input_close(&input);
+        }
+}
+
+// Files that a checksum fits, and that no data set could have been.
+static void test_forged_cache(void **state) {
+    int32_t ids[] = {3, 4, 5, 6, 7}, position[] = {0, 1, 0}, label[] = {4, 5, 7};
+    int64_t offset[] = {0, 3, 5}, first[] = {0, 2, 3};
+    const ft_dataset good = {.examples = 2, .sequences = 2, .tokens = 5, .longest = 3, .ids = ids, .offset = offset, .first_read = first, .first_row = first,
+                             .read_position = position, .label = label, .moved = 1, .first_moved = 1};
+    const ft_token_cache_want want = {.key = "k", .examples = 2, .vocabulary = 10, .reads = true};
+    for (int damage = 0; damage < 12; damage++) {
+        int32_t positions[] = {0, 1, 0}, labels[] = {4, 5, 7};
+        int64_t firsts[] = {0, 2, 3};
+        ft_dataset forged = good, read = {0};
+        ft_token_cache_want wanted = want;
+        forged.read_position = positions, forged.label = labels, forged.first_read = firsts;
+        switch (damage) {
+        case 1: labels[1] = 6; break;
+        case 2: positions[1] = 2; break;  // the last token, which nothing follows
+        case 3: positions[0] = -1; break;
+        case 4: positions[0] = 1, labels[0] = 5; break; // twice
+        case 5: firsts[1] = 4; break;
+        case 6: firsts[0] = 1; break;
+        case 7: firsts[1] = -1; break;
+        case 8: forged.moved = 3; break;
+        case 9: forged.first_moved = 2; break;
+        case 10: wanted.reads = false; break;
+        case 11: wanted.vocabulary = 7; break;
+        default: break;
+        }
+        FILE *file = tmpfile();
+        assert_non_null(file);
+        assert_int_equal(ft_token_cache_write(file, &want, &forged), FT_OK);
+        const long size = ftell(file);
+        rewind(file);
+        const ft_status status = ft_token_cache_read(file, (uint64_t)size, &wanted, &read);
+        if (status != (damage == 0 ? FT_OK : FT_INVALID)) fail_msg("damage %d: %d", damage, (int)status);
+        if (damage == 0) assert_equal_sets(&read, &good);
+        else assert_true(read.ids == NULL && read.label == NULL && read.first_read == NULL && read.read_position == NULL);
+        ft_dataset_free(&read);
+        fclose(file);
+    }
+}
+
+// Of many tokens nothing is in memory: all of it lies in the cache's file, from the first run on.
+static void test_mapped_cache(void **state) {
+    enum { ROWS = 400, WORDS = 2400 };
+    char *text = malloc((size_t)ROWS * (WORDS * 2 + 32) + 1);
+    size_t at = 0;
+    ft_input input;
+    assert_non_null(text);
+    for (int row = 0; row < ROWS; row++) {
+        at += (size_t)sprintf(text + at, "{\"text\": \"%d", row);
+        for (int i = 0; i < WORDS; i++) text[at++] = ' ', text[at++] = (char)('a' + (i * (row + 1) + i / 100) % 26);
+        at += (size_t)sprintf(text + at, "\"}\n");
+    }
+    assert_int_equal(open_input("qwen", NULL, false, false, &input), FT_OK);
+    for (int pass = 0; pass < 2; pass++) {
+        ft_dataset d, plain;
+        assert_int_equal(build_cached(&input, text, at, "large.jsonl", 0, scratch, &d), pass);
+        if (!d.file_mapped || !d.reads_in_file || ft_dataset_host_bytes(&d) != 0) fail_msg("pass %d: %d, %d, %zu bytes of the heap, %lld tokens, a file of %zu", pass, d.file_mapped, d.reads_in_file, ft_dataset_host_bytes(&d), (long long)d.tokens, d.file_bytes);
+        if (pass == 1) {
+            assert_false(build_cached(&input, text, at, "large.jsonl", 0, NULL, &plain));
+            assert_equal_sets(&d, &plain);
+            ft_dataset_free(&plain);
+        }
+        ft_dataset_free(&d);
+    }
+    ft_input_close(&input);
+    free(text);
 }
 
 // Rows of a batch: those that are read, with the tokens behind them as labels.
@@ -233,7 +361,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
     ft_log_set_level(FT_LOG_QUIET);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_batch), cmocka_unit_test(test_odd_texts), cmocka_unit_test(test_digests),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_cache), cmocka_unit_test(test_forged_cache), cmocka_unit_test(test_mapped_cache), cmocka_unit_test(test_batch), cmocka_unit_test(test_odd_texts), cmocka_unit_test(test_digests),
                                        cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -12,15 +12,16 @@ static void check(bool holds) {
     if (!holds) abort();
 }
 
-enum { HEADER = 120, KEY_AT = 16, EXAMPLES_AT = 80, PAIRED_AT = 116, CHECKSUM = 32, VOCABULARY = 1000 };
+enum { HEADER = 144, READS_AT = 120, KEY_AT = 16, EXAMPLES_AT = 80, PAIRED_AT = 116, CHECKSUM = 32, VOCABULARY = 1000 };
 
-static void mend_header(uint8_t *file, const char *key, bool paired) {
+static void mend_header(uint8_t *file, const char *key, bool paired, bool reads) {
     const uint32_t marks[] = {FT_TOKEN_CACHE_VERSION, 0x01020304};
     memcpy(file, "FTTOKENS", 8);
     memcpy(file + 8, marks, sizeof marks);
     memcpy(file + KEY_AT, key, 64);
-    memset(file + PAIRED_AT, 0, HEADER - PAIRED_AT);
+    memset(file + PAIRED_AT, 0, READS_AT - PAIRED_AT);
     file[PAIRED_AT] = paired;
+    if (!reads) memset(file + READS_AT, 0xFF, sizeof(int64_t));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
@@ -31,10 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     check(file != NULL);
     memcpy(file, input + 1, length);
 
-    ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = how & 2 ? 16 : 0, .paired = how & 16, .windows = how & 32};
+    ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = how & 2 ? 16 : 0, .paired = how & 16, .windows = how & 32, .reads = how & 64};
     memset(want.key, 'k', 64);
     if (length >= HEADER + CHECKSUM) {
-        if (how & 8) mend_header(file, want.key, want.paired);
+        if (how & 8) mend_header(file, want.key, want.paired, want.reads);
         if (how & 4) memcpy(&want.examples, file + EXAMPLES_AT, sizeof want.examples);
         if (how & 1)
             check(EVP_Digest(file, length - CHECKSUM, file + length - CHECKSUM, NULL, EVP_sha256(), NULL) == 1);

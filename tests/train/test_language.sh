@@ -53,6 +53,17 @@ python3 -S -c 'import json, sys
 lines = [json.loads(line) for line in open("own-run/predictions.jsonl")]
 sys.exit(not (len(lines) > 50 and all(d["tokens"] > 0 and d["loss"] > 0 for d in lines)))' || fail "predictions: $(head -2 own-run/predictions.jsonl)"
 
+# Tokens that the cache has, and which of them are learned.
+train model.path=tied output.dir=first data.cache_dir=cache
+grep -q "from cache" err && fail "nothing was cached yet: $(cat err)"
+train model.path=tied output.dir=second data.cache_dir=cache output.save_steps=2 output.save_total_limit=9
+[ "$(grep -c "from cache" err)" = 2 ] || fail "the cache was not used: $(cat err)"
+same first second "tokens of the cache give another model"
+same tied-run second "tokens of the cache give another model than those that were made"
+rm -r second/model second/run.json second/checkpoints/step-00000006 second/checkpoints/step-00000004
+train model.path=tied output.dir=second data.cache_dir=cache output.save_steps=2 output.save_total_limit=9 output.exists=resume
+same first second "the run that went on with cached tokens has another model"
+
 # It goes on where it stopped.
 train model.path=tied output.dir=more output.save_steps=2 output.save_total_limit=9
 rm -r more/model more/run.json more/checkpoints/step-00000006 more/checkpoints/step-00000004
