@@ -39,12 +39,13 @@ static const ft_command commands[] = {
      "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
      "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n"
      "  --completions   of a language model what it writes behind each prompt too: exact_match is the share that is what the file\n"
-     "                  answers, white space at both ends aside; with --max-new-tokens, --temperature, --top-p, --seed as of predict\n"
+     "                  answers, white space at both ends aside; with --max-new-tokens, --sample, --temperature,\n"
+     "                  --top-p, --top-k, --seed as of predict\n"
      "  --command CMD   with --completions: a figure of your own. sh -c CMD reads a line of JSON a prompt (id, completion,\n"
      "                  finish_reason, reference) from its standard input and prints one number\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL] [--text PROMPT] [--max-new-tokens N] [--temperature T] [--top-p P] [--seed S]",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL] [--text PROMPT] [--max-new-tokens N] [--sample] [--temperature T] [--top-p P] [--top-k K] [--seed S]",
      "labels and probabilities for new texts; completions of prompts",
      "  --data FILE     the texts; - reads standard input; of pictures a folder, or anything else that data.train takes\n"
      "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
@@ -62,8 +63,11 @@ static const ft_command commands[] = {
      "written as it comes, where standard output is a terminal.\n"
      "  --text PROMPT   one prompt, in place of --data\n"
      "  --max-new-tokens N   tokens that a completion has at most; 256\n"
+     "  --sample        of a language model: tokens are drawn, by temperature, top_p and top_k of the model's\n"
+     "                  generation_config.json where no flag says another (1, 1 and 50 where it does not either)\n"
      "  --temperature T  logits are divided by it, and tokens drawn; 0, the default: the most probable one is taken\n"
      "  --top-p P       only the most probable tokens are drawn, whose probabilities reach P together; 1: all\n"
+     "  --top-k K       only the K most probable tokens are drawn; 0: all\n"
      "  --seed S        of what is drawn: with the number of the prompt it makes a completion, whatever is written beside it; 42\n\n"
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},

@@ -130,7 +130,7 @@ typedef struct ftengine_model ftengine_model;
 int ftengine_load(ftengine *engine, const char *path, const char *base, int count, const char *const *words, ftengine_model **model);
 // NULL is fine. FTENGINE_FAILED: memory was left behind, which is a fault of the library.
 int ftengine_unload(ftengine_model *model);
-// {"path", "task", "classes": [names], "reads": "texts" | "pairs" | "words" | "questions", "max_length", "thresholds" (null: the largest, or
+// {"path", "task", "classes": [names], "reads": "texts" | "pairs" | "words" | "questions" | "prompts", "max_length", "thresholds" (null: the largest, or
 // 1/2), "device", "bytes"}.
 int ftengine_model_info(ftengine_model *model, char **json);
 int ftengine_model_outputs(const ftengine_model *model); // classes, or numbers of a regression
@@ -141,6 +141,12 @@ int ftengine_predict(ftengine_model *model, int64_t count, const char *const *te
                      signed char *decided);
 // The same in words, for every task: JSON lines as `ftengine predict --json` writes them, "id" being the number of the text.
 int ftengine_answers(ftengine_model *model, int64_t count, const char *const *texts, const char *const *pairs, char **jsonl);
+// What a language model writes behind prompts (in ftengine_answers with no words): the JSON lines of `ftengine predict`, in the order of prompts. chats: each
+// prompt is a JSON list of messages, of which an assistant's last one is no part. words: --max-new-tokens N, --sample, --temperature T, --top-p P,
+// --top-k K, --seed S, as two words each or as --seed=7. The weights are read in the first call, and again where a later one needs memory for more
+// or longer texts.
+int ftengine_generate(ftengine_model *model, int64_t count, const char *const *prompts, int chats, int word_count, const char *const *words,
+                      char **jsonl);
 
 // ---- a sampler ------------------------------------------------------------------------------------------------------------------------
 // The search of `ftengine tune` for trials that another program keeps: it tells of those that are new or have ended, and asks for values. The same

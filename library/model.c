@@ -1,9 +1,8 @@
 // model.c - a model that stays in memory: texts in, probabilities out.
-#include "library/engine.h"
+#include "library/model.h"
 
 #include "base/heap.h"
 #include "base/json/json.h"
-#include "engine/commands/predictions.h"
 #include "engine/data/tables/blocks.h"
 #include "engine/metrics/decision.h"
 #include "hpo/space/options_study.h"
@@ -12,32 +11,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ftengine_model {
-    ftengine *engine;
-    ft_classifier classifier;
-    ft_predictions predictions;
-    int64_t piece; // rows that are answered at once
-    ft_arena arena; // of the words
-};
-
 // ---- in and out -----------------------------------------------------------------------------------------------------------------
 
-static ft_status open_model(ftengine_model *m, const char *path, const char *base, int count, const char *const *words) {
-    const char **overrides = ft_arena_alloc(&m->arena, (size_t)count * sizeof *overrides + 1);
-    if (overrides == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < count; i++)
-        if ((overrides[i] = ft_arena_strdup(&m->arena, words[i])) == NULL) return FT_NO_MEMORY;
-    const char *where = ft_arena_strdup(&m->arena, path), *beside = base != NULL ? ft_arena_strdup(&m->arena, base) : NULL; // they are kept
-    if (where == NULL || (base != NULL && beside == NULL)) return FT_NO_MEMORY;
-    FT_TRY(ft_classifier_open(ft_study_sections, where, beside, count, overrides, &m->classifier));
+static ft_status keep_words(ftengine_model *m, const char *path, const char *base, int count, const char *const *words) {
+    m->overrides = ft_arena_alloc(&m->arena, (size_t)count * sizeof *m->overrides + 1);
+    if (m->overrides == NULL) return FT_NO_MEMORY;
+    for (; m->override_count < count; m->override_count++)
+        if ((m->overrides[m->override_count] = ft_arena_strdup(&m->arena, words[m->override_count])) == NULL) return FT_NO_MEMORY;
+    m->path = ft_arena_strdup(&m->arena, path);
+    m->base = base != NULL ? ft_arena_strdup(&m->arena, base) : NULL;
+    return m->path != NULL && (base == NULL || m->base != NULL) ? FT_OK : FT_NO_MEMORY;
+}
+
+// The weights of a language model are read for its first prompts (generate.c).
+ft_status ft_library_open_model(ftengine_model *m) {
+    FT_TRY(ft_classifier_open(ft_study_sections, m->path, m->base, m->override_count, m->overrides, &m->classifier));
+    m->writes = ft_task_has_language(m->classifier.task);
+    if (m->writes) return ft_predictions_begin(&m->classifier, &m->predictions);
     m->piece = ft_predictions_piece(m->classifier.labels.count);
     FT_TRY(ft_predictions_load(&m->classifier, m->piece, 0));
     return ft_predictions_begin(&m->classifier, &m->predictions);
 }
 
-static ft_status close_model(ftengine_model *m) {
+ft_status ft_library_ensure_model(ftengine_model *m) {
+    if (m->classifier.task != NULL) return FT_OK;
+    const ft_status status = ft_library_open_model(m);
+    ft_error error;
+    if (status == FT_OK) return FT_OK;
+    ft_error_save(&error);
+    (void)ft_library_close_model(m);
+    ft_error_restore(&error);
+    return status;
+}
+
+ft_status ft_library_close_model(ftengine_model *m) {
     ft_predictions_free(&m->predictions);
-    const ft_status status = ft_classifier_close(&m->classifier);
+    return ft_classifier_close(&m->classifier);
+}
+
+static ft_status close_model(ftengine_model *m) {
+    const ft_status status = ft_library_close_model(m);
     ft_arena_free(&m->arena);
     free(m);
     return status;
@@ -49,7 +62,8 @@ int ftengine_load(ftengine *engine, const char *path, const char *base, int coun
     ftengine_model *m = ft_calloc(1, sizeof *m, "a model");
     if (m == NULL) return ft_engine_leave(engine, FT_NO_MEMORY);
     m->engine = engine;
-    const ft_status status = open_model(m, path, base, count > 0 ? count : 0, words);
+    ft_status status = keep_words(m, path, base, count > 0 ? count : 0, words);
+    if (status == FT_OK) status = ft_library_open_model(m);
     if (status == FT_OK) {
         *model = m;
         return ft_engine_leave(engine, FT_OK);
@@ -76,6 +90,7 @@ static bool reads_pairs(const ftengine_model *m) {
 }
 
 static const char *what_it_reads(const ftengine_model *m) {
+    if (ft_task_has_language(m->classifier.task)) return "prompts";
     if (ft_task_has_spans(m->classifier.task)) return "questions";
     if (ft_task_has_tokens(m->classifier.task)) return "words";
     return reads_pairs(m) ? "pairs" : "texts";
@@ -88,9 +103,10 @@ static json_t *thresholds(const ft_classifier *c, bool *failed) {
     return list;
 }
 
-static ft_status describe(const ftengine_model *m, char **json) {
+static ft_status describe(ftengine_model *m, char **json) {
     const ft_classifier *c = &m->classifier;
     bool failed = false;
+    FT_TRY(ft_library_ensure_model(m));
     json_t *root = json_object(), *classes = json_array();
     for (int k = 0; k < m->predictions.classes; k++) ft_json_append(classes, ft_json_text(m->predictions.names[k]), &failed);
     ft_json_put(root, "format_version", json_integer(1), &failed);
@@ -125,7 +141,11 @@ typedef struct answers {
 
 static ft_status check_texts(const ftengine_model *m, const char *const *pairs, const answers *a) {
     const ft_classifier *c = &m->classifier;
-    if (ft_task_has_language(c->task)) return ft_fail(FT_INVALID, c->path, "a language model goes on with texts, which is not supported");
+    if (ft_task_has_language(c->task)) {
+        ft_fail(FT_INVALID, c->path, "a language model does not answer with numbers");
+        ft_hint("ftengine_generate has what it writes");
+        return FT_INVALID;
+    }
     if (ft_model_config_reads_pictures(&c->config)) {
         ft_fail(FT_INVALID, c->path, "a model of pictures answers no texts");
         ft_hint("ftengine predict RUN --data FOLDER");
@@ -174,6 +194,7 @@ static int64_t rows_of_piece(const ftengine_model *m, int64_t left, const char *
 }
 
 static ft_status answer(ftengine_model *m, int64_t count, const char *const *texts, const char *const *pairs, const answers *a) {
+    FT_TRY(ft_library_ensure_model(m));
     FT_TRY(check_texts(m, pairs, a));
     m->predictions.first = m->predictions.examples = 0; // ids begin anew
     for (int64_t first = 0; first < count;) {
@@ -196,6 +217,7 @@ int ftengine_answers(ftengine_model *model, int64_t count, const char *const *te
     char *text = NULL;
     size_t size = 0;
     *jsonl = NULL;
+    if (model->writes && pairs == NULL) return ftengine_generate(model, count, texts, 0, 0, NULL, jsonl);
     if (!ft_engine_enter(model->engine)) return FTENGINE_BUSY;
     FILE *lines = open_memstream(&text, &size);
     if (lines == NULL) return ft_engine_leave(model->engine, ft_fail_errno(FT_FAILED, errno, NULL, "cannot keep the answers"));

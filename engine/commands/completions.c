@@ -15,99 +15,6 @@
 
 enum { TEXTS_AT_ONCE = 32, MOST_TEXTS = 1024, TOKENS_AT_ONCE = 4096, WINDOW = 8 };
 
-// ---- options ------------------------------------------------------------------------------------------------------
-
-static ft_status parse_number(const char *flag, const char *word, double low, double high, const char *range,
-                              double *out) {
-    char *end;
-    if (word == NULL) return FT_OK;
-    errno = 0;
-    *out = strtod(word, &end);
-    if (end != word && *end == '\0' && errno == 0 && *out >= low && *out <= high) return FT_OK;
-    return ft_fail(FT_INVALID, flag, "must be a number %s, got \"%.60s\"", range, word);
-}
-
-static ft_status parse_integer(const char *flag, const char *word, long long low, const char *range, long long *out) {
-    char *end;
-    if (word == NULL) return FT_OK;
-    errno = 0;
-    *out = strtoll(word, &end, 10);
-    if (end != word && *end == '\0' && errno == 0 && *out >= low) return FT_OK;
-    return ft_fail(FT_INVALID, flag, "must be a whole number, %s, got \"%.60s\"", range, word);
-}
-
-ft_status ft_generation_parse(const ft_generation_words *w, ft_generator_options *o) {
-    long long most = FT_USUAL_NEW_TOKENS, seed = 42;
-    *o = (ft_generator_options){.sampling = {.top_p = 1}};
-    FT_TRY(parse_integer("--max-new-tokens", w->max_new_tokens, 1, "at least 1", &most));
-    FT_TRY(parse_integer("--seed", w->seed, 0, "at least 0", &seed));
-    FT_TRY(parse_number("--temperature", w->temperature, 0, 1e6, "from 0 (greedy)", &o->sampling.temperature));
-    FT_TRY(parse_number("--top-p", w->top_p, 1e-9, 1, "above 0, at most 1", &o->sampling.top_p));
-    if (w->temperature == NULL && (w->top_p != NULL || w->seed != NULL)) {
-        ft_fail(FT_INVALID, w->top_p != NULL ? "--top-p" : "--seed",
-                "nothing is drawn without a temperature: the most probable token is taken");
-        ft_hint("--temperature 1 draws as the model says");
-        return FT_INVALID;
-    }
-    o->max_new_tokens = most;
-    o->sampling.seed = (uint64_t)seed;
-    return FT_OK;
-}
-
-bool ft_generation_is_given(const ft_generation_words *w) {
-    return w->max_new_tokens != NULL || w->temperature != NULL || w->top_p != NULL || w->seed != NULL;
-}
-
-// ---- tokens that end a text ---------------------------------------------------------------------------------------
-
-enum { MOST_ENDS = 64 };
-
-static ft_status add_end(const char *path, const json_t *value, int64_t vocabulary, int32_t *ends, int *count) {
-    const json_int_t id = json_integer_value(value);
-    if (!json_is_integer(value) || id < 0 || id >= vocabulary)
-        return ft_fail(FT_INVALID, path, "\"eos_token_id\" must be ids of the vocabulary's %lld",
-                       (long long)vocabulary);
-    if (*count == MOST_ENDS) return ft_fail(FT_INVALID, path, "\"eos_token_id\" has more than %d ids", MOST_ENDS);
-    ends[(*count)++] = (int32_t)id;
-    return FT_OK;
-}
-
-// *count grows by what the object says, if it says anything.
-static ft_status add_ends(const char *path, const json_t *object, int64_t vocabulary, int32_t *ends, int *count) {
-    const json_t *value = json_object_get(object, "eos_token_id"), *member;
-    size_t i;
-    if (value == NULL || json_is_null(value)) return FT_OK;
-    if (!json_is_array(value)) return add_end(path, value, vocabulary, ends, count);
-    json_array_foreach(value, i, member) FT_TRY(add_end(path, member, vocabulary, ends, count));
-    return FT_OK;
-}
-
-static ft_status read_generation_config(ft_classifier *c, const char *directory, int32_t *ends, int *count) {
-    char *path = ft_path_join(&c->arena, directory, "generation_config.json");
-    if (path == NULL) return FT_NO_MEMORY;
-    if (*count > 0 || !ft_path_exists(path)) return FT_OK;
-    json_t *root;
-    FT_TRY(ft_json_load(path, &root));
-    const ft_status status = add_ends(path, root, c->config.vocab_size, ends, count);
-    json_decref(root);
-    return status;
-}
-
-ft_status ft_completion_ends(ft_classifier *c, const ft_prompts *prompts, ft_generator_options *o) {
-    int32_t *ends = ft_arena_alloc(&c->arena, (MOST_ENDS + 2) * sizeof *ends);
-    if (ends == NULL) return FT_NO_MEMORY;
-    int count = 0;
-    FT_TRY(read_generation_config(c, c->path, ends, &count));
-    FT_TRY(read_generation_config(c, c->weights, ends, &count));
-    if (count == 0) FT_TRY(add_ends("config.json", c->config.json, c->config.vocab_size, ends, &count));
-    const int32_t eos = ft_tokenizer_role_id(ft_language_tokenizer(&c->input), "eos_token");
-    if (eos >= 0) ends[count++] = eos;
-    if (prompts->turn_end >= 0) ends[count++] = prompts->turn_end;
-    o->ends = ends;
-    o->end_count = count;
-    return FT_OK;
-}
-
 // ---- memory -------------------------------------------------------------------------------------------------------
 
 ft_generator_sizes ft_completion_sizes(const ft_classifier *c, const ft_prompts *p, const ft_generator_options *o) {
@@ -276,20 +183,40 @@ ft_table_request ft_completion_request(const ft_classifier *c, ft_format format,
 ft_status ft_completion_text(const ft_classifier *c, const int32_t *ids, size_t count, ft_decoded *out) {
     const ft_tokenizer *t = ft_language_tokenizer(&c->input);
     const int32_t known = ft_tokenizer_vocabulary(t);
-    for (size_t i = 0; i < count;) { // runs of tokens that the tokenizer knows
-        size_t end = i;
-        while (end < count && ids[end] < known)
-            end++;
-        if (end > i) FT_TRY(ft_tokenizer_decode(t, ids + i, end - i, true, out));
-        for (i = end; i < count && ids[i] >= known; i++)
-            continue;
-    }
-    return FT_OK;
+    int32_t *ids_known = ft_calloc(count + 1, sizeof *ids_known, "a completion");
+    size_t n = 0;
+    if (ids_known == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < known) ids_known[n++] = ids[i];
+    const ft_status status = n > 0 ? ft_tokenizer_decode(t, ids_known, n, true, out) : FT_OK;
+    free(ids_known);
+    return status;
 }
 
 void ft_completion_put(json_t *line, const ft_completion *c, const ft_decoded *text, bool *failed) {
     ft_json_put(line, "completion", json_stringn(text->length > 0 ? text->text : "", text->length), failed);
     ft_json_put(line, "finish_reason", json_string(ft_finish_name(c->finish)), failed);
+}
+
+ft_status ft_completion_write_line(const ft_classifier *model, const ft_prompts *prompts, const ft_completion *c,
+                                   json_t *id, ft_decoded *room, FILE *out) {
+    bool failed = id == NULL;
+    room->length = 0;
+    json_t *line = json_object();
+    ft_json_put(line, "format_version", json_integer(1), &failed);
+    ft_json_put(line, "id", id, &failed);
+    ft_status status = ft_completion_text(model, c->ids, c->count, room);
+    if (status == FT_OK) ft_completion_put(line, c, room, &failed);
+    ft_json_put(line, "prompt_tokens",
+                json_integer((json_int_t)(prompts->offset[c->row + 1] - prompts->offset[c->row])), &failed);
+    ft_json_put(line, "completion_tokens", json_integer((json_int_t)c->count), &failed);
+    char *text = failed || status != FT_OK ? NULL : ft_json_line(line);
+    json_decref(line);
+    if (status != FT_OK) return status;
+    if (text == NULL) return ft_fail_memory(0, "a line of completions");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return FT_OK;
 }
 
 // ---- judged -------------------------------------------------------------------------------------------------------

@@ -9,11 +9,14 @@
 
 // As words of a command line; NULL: not given.
 typedef struct ft_generation_words {
-    const char *max_new_tokens, *temperature, *top_p, *seed;
+    const char *max_new_tokens, *temperature, *top_p, *top_k, *seed;
+    bool samples; // tokens are drawn, as the model's files say where no other words do
 } ft_generation_words;
-enum { FT_USUAL_NEW_TOKENS = 256 };
-// FT_INVALID with the flag's name. temperature: 0, greedy, where it is not given; top_p 1, seed 42. The tokens that end
-// a text are not its matter.
+enum { FT_USUAL_NEW_TOKENS = 256, FT_GENERATION_FLAGS = 6 };
+// flags [FT_GENERATION_FLAGS] that fill them; returns how many.
+int ft_generation_flags(ft_generation_words *words, ft_flag *flags);
+// FT_INVALID with the flag's name. Greedy where neither a temperature is given nor drawing is asked for; seed 42. What
+// else nobody said is left to ft_completion_settings.
 ft_status ft_generation_parse(const ft_generation_words *words, ft_generator_options *options);
 bool ft_generation_is_given(const ft_generation_words *words);
 
@@ -32,9 +35,11 @@ typedef struct ft_completion_sinks {
 
 // What of a file a language model goes on with. references: what was answered too, where the file has it.
 ft_table_request ft_completion_request(const ft_classifier *classifier, ft_format format, bool references);
-// Tokens that end a text: of generation_config.json, or else config.json; the tokenizer's; and what closes an
-// assistant's turn. In the arena of the classifier.
-ft_status ft_completion_ends(ft_classifier *classifier, const ft_prompts *prompts, ft_generator_options *options);
+// What the words left open. Of drawn tokens temperature, top_p and top_k of generation_config.json, else as
+// transformers has them: 1, 1, 50. And tokens that end a text: of generation_config.json, or else config.json; the
+// tokenizer's; and what closes an assistant's turn, in the arena. FT_INVALID with the file.
+ft_status ft_completion_settings(const ft_classifier *classifier, const ft_prompts *prompts, ft_arena *arena,
+                                 ft_generator_options *options);
 // What of memory they ask for; and of the host, beside the device's.
 ft_generator_sizes ft_completion_sizes(const ft_classifier *classifier, const ft_prompts *prompts,
                                        const ft_generator_options *options);
@@ -62,6 +67,11 @@ ft_status ft_completions_judge(ft_classifier *classifier, const ft_prompts *prom
                                const ft_generator_options *options, ft_completion_judgement *judgement);
 // The members of a line that every completion has: completion and finish_reason.
 void ft_completion_put(json_t *line, const ft_completion *completion, const ft_decoded *text, bool *failed);
+
+// The line of JSON that predict writes of a completion. row: of the prompts. id is taken over; NULL: there was no
+// memory. room: scratch.
+ft_status ft_completion_write_line(const ft_classifier *classifier, const ft_prompts *prompts,
+                                   const ft_completion *completion, json_t *id, ft_decoded *room, FILE *out);
 
 // predict with a language model: a line of JSON a prompt, or on a terminal the text of one as it comes.
 typedef struct ft_completion_job {

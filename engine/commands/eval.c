@@ -146,7 +146,7 @@ static ft_status read_prompts(ft_classifier *c, const eval_request *r, const ft_
         ft_hint("prompt and completion, or messages that end with the assistant's");
         return FT_INVALID;
     }
-    return ft_completion_ends(c, &w->prompts, &w->options);
+    return ft_completion_settings(c, &w->prompts, &c->arena, &w->options);
 }
 
 // Behind the pass, with whose layout of memory it is done.
@@ -229,10 +229,10 @@ ft_status ft_command_eval(const ft_section *const *sections, int argc, char **ar
     const char *format_name = "auto", *precision = NULL, *base = NULL;
     eval_request r = {.data = NULL};
     ft_generation_words *g = &r.generation;
-    const ft_flag flags[] = {
+    ft_flag flags[8 + FT_GENERATION_FLAGS] = {
         {"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals},
-        {"--precision", &precision, NULL}, {"--base", &base, NULL}, {"--completions", NULL, &r.completes}, {"--command", &r.command, NULL},
-        {"--max-new-tokens", &g->max_new_tokens, NULL}, {"--temperature", &g->temperature, NULL}, {"--top-p", &g->top_p, NULL}, {"--seed", &g->seed, NULL}};
+        {"--precision", &precision, NULL}, {"--base", &base, NULL}, {"--completions", NULL, &r.completes}, {"--command", &r.command, NULL}};
+    ft_generation_flags(g, flags + 8);
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {
@@ -241,7 +241,7 @@ ft_status ft_command_eval(const ft_section *const *sections, int argc, char **ar
     }
     if (status == FT_OK) status = ft_parse_format(format_name, false, &r.format);
     if (status == FT_OK && !r.completes && (ft_generation_is_given(g) || r.command != NULL))
-        status = ft_fail(FT_INVALID, "eval", "--max-new-tokens, --temperature, --top-p, --seed and --command are of --completions");
+        status = ft_fail(FT_INVALID, "eval", "--max-new-tokens, --sample, --temperature, --top-p, --top-k, --seed and --command are of --completions");
     if (status == FT_OK) {
         ft_classifier classifier;
         status = ft_classifier_open(sections, words.plain[0], base, words.override_count, words.overrides, &classifier);

@@ -149,7 +149,7 @@ static ft_status check_language(const job *j, const ft_classifier *c, const char
             ft_hint("echo TEXT | ftengine predict %s --data -", path);
             return FT_INVALID;
         }
-        return ft_generation_is_given(&r->generation) ? ft_fail(FT_INVALID, "predict", "--max-new-tokens, --temperature, --top-p and --seed are for language models (%s)", path) : FT_OK;
+        return ft_generation_is_given(&r->generation) ? ft_fail(FT_INVALID, "predict", "--max-new-tokens, --sample, --temperature, --top-p, --top-k and --seed are for language models (%s)", path) : FT_OK;
     }
     if (j->models > 1) return ft_fail(FT_INVALID, "predict", "completions are of one model, and there are %d: there is no mean of texts", j->models);
     return r->form.logits ? ft_fail(FT_INVALID, "--logits", "a language model answers with texts, which have no logits (%s)", path) : FT_OK;
@@ -252,12 +252,12 @@ ft_status ft_command_predict(const ft_section *const *sections, int argc, char *
     request r = {.sections = sections, .words = &words};
     const char *precision = NULL, *format = "auto";
     ft_generation_words *g = &r.generation;
-    const ft_flag flags[] = {{"--max-new-tokens", &g->max_new_tokens, NULL}, {"--temperature", &g->temperature, NULL}, {"--top-p", &g->top_p, NULL},
-                             {"--seed", &g->seed, NULL}, {"--text", &r.text, NULL},
+    ft_flag flags[10 + FT_GENERATION_FLAGS] = {{"--text", &r.text, NULL},
                              {"--data", &r.data, NULL},         {"--format", &format, NULL}, {"--output", &r.output, NULL},
                              {"--logits", NULL, &r.form.logits}, {"--id", &r.form.id, NULL},  {"--json", NULL, &r.json},
                              {"--precision", &precision, NULL},  {"--base", &r.base, NULL},   {"--nbest", &r.nbest, NULL}};
-    ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    const int flag_count = 10 + ft_generation_flags(g, flags + 10);
+    ft_status status = ft_parse_words("predict", argc, argv, flag_count, flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count < 1 || (r.data == NULL && r.text == NULL))) {
         status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");

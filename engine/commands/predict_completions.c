@@ -18,6 +18,7 @@ typedef struct writing {
     const ft_table *table;
     const ft_prompts *prompts;
     ft_decoded text;
+    ft_token_ids ids; // that are shown, where they are not decoded one by one
     bool streams;
     size_t shown; // bytes of `text` on the terminal
     int64_t rows, tokens;
@@ -38,11 +39,18 @@ static void show_progress(writing *w) {
                    seconds > 0 ? (double)w->tokens / seconds : 0);
 }
 
+static ft_status decode_token(writing *w, const ft_tokenizer *t, int32_t token) {
+    if (ft_tokenizer_decodes_apart(t)) return ft_tokenizer_decode_bytes(t, &token, 1, true, &w->text);
+    FT_TRY(ft_token_ids_reserve(&w->ids, 1));
+    w->ids.ids[w->ids.count++] = token;
+    w->text.length = 0;
+    return ft_tokenizer_decode_bytes(t, w->ids.ids, w->ids.count, true, &w->text);
+}
+
 // Bytes of a character that is not whole yet wait for those to come.
 static ft_status stream_token(writing *w, int32_t token, ft_finish finish) {
     const ft_tokenizer *t = ft_language_tokenizer(&w->model->input);
-    if (finish != FT_FINISH_STOP && token < ft_tokenizer_vocabulary(t))
-        FT_TRY(ft_tokenizer_decode_bytes(t, &token, 1, true, &w->text));
+    if (finish != FT_FINISH_STOP && token < ft_tokenizer_vocabulary(t)) FT_TRY(decode_token(w, t, token));
     const size_t whole = ft_utf8_valid_prefix(w->text.text, w->text.length);
     const bool cut = w->text.length - whole < 4 && finish == FT_GOES_ON; // else they are no character at all
     const size_t end = cut ? whole : w->text.length;
@@ -63,33 +71,14 @@ static ft_status take_token(void *context, int64_t row, int32_t token, ft_finish
 
 // ---- lines --------------------------------------------------------------------------------------------------------
 
-static ft_status put_line(json_t *line, bool failed, FILE *out) {
-    char *text = failed ? NULL : ft_json_line(line);
-    json_decref(line);
-    if (text == NULL) return ft_fail_memory(0, "a line of completions");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return FT_OK;
-}
-
 static ft_status take_row(void *context, const ft_completion *c) {
     writing *w = context;
     const ft_table *table = w->table;
-    const int64_t prompt = w->prompts->offset[c->row + 1] - w->prompts->offset[c->row];
-    bool failed = false;
     if (w->streams) return FT_OK;
-    w->text.length = 0;
-    FT_TRY(ft_completion_text(w->model, c->ids, c->count, &w->text));
-    json_t *line = json_object(),
-           *id = table->id == NULL ? json_integer((json_int_t)c->row) : json_string(table->id[c->row]);
+    json_t *id = table->id == NULL ? json_integer((json_int_t)c->row) : json_string(table->id[c->row]);
     if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
-    ft_json_put(line, "format_version", json_integer(1), &failed);
-    ft_json_put(line, "id", id, &failed);
-    ft_completion_put(line, c, &w->text, &failed);
-    ft_json_put(line, "prompt_tokens", json_integer((json_int_t)prompt), &failed);
-    ft_json_put(line, "completion_tokens", json_integer((json_int_t)c->count), &failed);
     ft_status_line("%s", "");
-    FT_TRY(put_line(line, failed, w->job->out));
+    FT_TRY(ft_completion_write_line(w->model, w->prompts, c, id, &w->text, w->job->out));
     return written(w);
 }
 
@@ -132,7 +121,7 @@ static ft_status run(writing *w, const ft_generator_options *given) {
     w->prompts = &prompts;
     w->streams = prompts.count == 1 && w->job->output == NULL && !w->job->json && isatty(STDOUT_FILENO);
     const ft_completion_sinks sinks = {.token = take_token, .row = take_row, .context = w};
-    ft_status status = ft_completion_ends(c, &prompts, &options);
+    ft_status status = ft_completion_settings(c, &prompts, &c->arena, &options);
     if (status == FT_OK)
         status = ft_completions_write(c, &prompts, 0, &options, 8 * (size_t)options.max_new_tokens, &sinks);
     ft_status_line("%s", "");
@@ -155,5 +144,6 @@ ft_status ft_predict_completions(ft_classifier *c, const ft_completion_job *j) {
     const ft_status status = run(&w, &options);
     ft_table_free(&table);
     free(w.text.text);
+    free(w.ids.ids);
     return status;
 }

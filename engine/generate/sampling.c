@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct ft_candidate {
     double weight; // exp((logit - largest) / temperature)
@@ -63,24 +64,80 @@ static int64_t most_probable(ft_candidate *list, int64_t n, double all, double t
     return kept;
 }
 
-ft_status ft_sample(const ft_sampling *s, const float *logits, int64_t n, uint64_t row, uint64_t index,
-                    ft_token_sampler *sampler, int32_t *token) {
+// Numbers in the order of the floats that they are made of.
+static uint32_t rank_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 31 ? ~bits : bits | 1u << 31;
+}
+
+static float of_rank(uint32_t rank) {
+    const uint32_t bits = rank >> 31 ? rank & ~(1u << 31) : ~rank;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// The k-th largest, k <= n: the largest number that k of them reach, bit by bit.
+static float kth_largest(const float *logits, int64_t n, int64_t k) {
+    uint32_t rank = 0;
+    for (int bit = 31; bit >= 0; bit--) {
+        const uint32_t higher = rank | 1u << bit;
+        int64_t count = 0;
+        for (int64_t i = 0; i < n; i++)
+            count += rank_of(logits[i]) >= higher;
+        if (count >= k) rank = higher;
+    }
+    return of_rank(rank);
+}
+
+// Those that may be drawn, in sampler->candidates, and the sum of their weights. token: the largest.
+static ft_status find_candidates(const ft_sampling *s, const float *logits, int64_t n, ft_token_sampler *sampler,
+                                 int32_t *token, int64_t *count, double *sum) {
     FT_TRY(find_largest(logits, n, token));
-    if (s->temperature == 0) return FT_OK;
     FT_TRY(make_room(sampler, n));
     const double largest = (double)logits[*token];
     ft_candidate *list = sampler->candidates;
-    double sum = 0, before = 0;
+    *count = 0;
+    *sum = 0;
+    const bool all = s->top_k <= 0 || s->top_k >= n;
+    const float least = all ? 0 : kth_largest(logits, n, s->top_k);
     for (int64_t i = 0; i < n; i++) {
-        list[i] = (ft_candidate){exp(((double)logits[i] - largest) / s->temperature), (int32_t)i};
-        sum += list[i].weight;
+        if (!all && logits[i] < least) continue;
+        ft_candidate *c = &list[(*count)++];
+        *c = (ft_candidate){exp(((double)logits[i] - largest) / s->temperature), (int32_t)i};
+        *sum += c->weight;
     }
-    int64_t count = n;
-    if (s->top_p < 1) count = most_probable(list, n, sum, s->top_p, &sum);
+    if (s->top_p < 1) *count = most_probable(list, *count, *sum, s->top_p, sum);
+    return FT_OK;
+}
+
+ft_status ft_sampling_probabilities(const ft_sampling *s, const float *logits, int64_t n, ft_token_sampler *sampler,
+                                    double *probability) {
+    int32_t token;
+    int64_t count = 0;
+    double sum = 1;
+    memset(probability, 0, (size_t)n * sizeof *probability);
+    if (s->temperature == 0)
+        FT_TRY(find_largest(logits, n, &token));
+    else
+        FT_TRY(find_candidates(s, logits, n, sampler, &token, &count, &sum));
+    if (count == 0) probability[token] = 1;
+    for (int64_t i = 0; i < count; i++)
+        probability[sampler->candidates[i].token] = sampler->candidates[i].weight / sum;
+    return FT_OK;
+}
+
+ft_status ft_sample(const ft_sampling *s, const float *logits, int64_t n, uint64_t row, uint64_t index,
+                    ft_token_sampler *sampler, int32_t *token) {
+    int64_t count;
+    double sum, before = 0;
+    if (s->temperature == 0) return find_largest(logits, n, token);
+    FT_TRY(find_candidates(s, logits, n, sampler, token, &count, &sum));
     const double at = ft_sampling_number(s->seed, row, index) * sum;
     for (int64_t i = 0; i < count; i++) {
-        *token = list[i].token;
-        before += list[i].weight;
+        *token = sampler->candidates[i].token;
+        before += sampler->candidates[i].weight;
         if (before > at) break;
     }
     return FT_OK;

@@ -89,6 +89,7 @@ _FUNCTIONS = {  # name: result, arguments
     "model_info": (c_int, [c_void_p, POINTER(c_void_p)]), "model_outputs": (c_int, [c_void_p]),
     "predict": (c_int, [c_void_p, c_int64, POINTER(c_char_p), POINTER(c_char_p), c_void_p, c_void_p]),
     "answers": (c_int, [c_void_p, c_int64, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_void_p)]),
+    "generate": (c_int, [c_void_p, c_int64, POINTER(c_char_p), c_int, c_int, POINTER(c_char_p), POINTER(c_void_p)]),
 }  # fmt: skip
 
 

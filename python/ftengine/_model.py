@@ -50,7 +50,7 @@ class Model:
 
     @property
     def task(self) -> str:
-        """single_label, multi_label, regression, ranking, token_classification or question_answering."""
+        """single_label, multi_label, regression, ranking, token_classification, question_answering or causal_lm."""
         return self.info["task"]
 
     def close(self) -> None:
@@ -100,9 +100,11 @@ class Model:
 
     def predict(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None) -> Any:
         """A label a text; a list of labels where a text may have several; numbers of a regression or a ranking. Of words and questions what
-        `answers` gives."""
+        `answers` gives, of a language model what it writes (`generate`)."""
         if self.info["reads"] in ("words", "questions"):
             return self.answers(texts, pairs)
+        if self.info["reads"] == "prompts" and pairs is None:
+            return self.generate(texts)
         values, said = self._numbers(texts, pairs, True)
         numpy, classes = _numpy(), self.classes
         if self.task == "multi_label":
@@ -114,14 +116,50 @@ class Model:
             return values
         return values[:, 0] if numpy is not None else [row[0] for row in values]
 
+    def generate(
+        self,
+        prompts: Iterable[Any],
+        *,
+        max_new_tokens: Optional[int] = None,
+        sample: bool = False,
+        temperature: Optional[float] = None,
+        top_p: Optional[float] = None,
+        top_k: Optional[int] = None,
+        seed: Optional[int] = None,
+        details: bool = False,
+    ) -> list:
+        """What a language model writes behind each prompt: a text, or a chat (a list of {"role", "content"}), all of them of one kind. Greedy unless
+        `sample` or a temperature is given; what else is not said is the model's (generation_config.json). details: the dicts of `ftengine predict --json`
+        (completion, finish_reason, prompt_tokens, completion_tokens) instead of texts."""
+        if isinstance(prompts, str):
+            raise TypeError("prompts is a str: give a list of prompts")
+        list_ = list(prompts)
+        chats = bool(list_) and not isinstance(list_[0], str)
+        if any(isinstance(prompt, str) == chats for prompt in list_):
+            raise TypeError("prompts are texts or chats, not both")
+        if chats:
+            list_ = [json.dumps(list(prompt), ensure_ascii=False) for prompt in list_]
+        flags = {"max-new-tokens": max_new_tokens, "temperature": temperature, "top-p": top_p, "top-k": top_k, "seed": seed}
+        words = [f"--{name}={value}" for name, value in flags.items() if value is not None] + (["--sample"] if sample else [])
+        count, texts, _ = self._texts(list_, None)
+        lib = self._engine.lib
+        given = strings(words)
+        lines = self._lines(lambda pointer: lib.ftengine_generate(self._handle, count, texts, int(chats), len(words), given, pointer))
+        return lines if details else [line["completion"] for line in lines]
+
     def answers(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None) -> list[dict]:
         """What `ftengine predict --json` would write, a dict a text; of questions `pairs` are the contexts."""
         count, list_, second = self._texts(texts, pairs)
-        pointer, lib = c_void_p(), self._engine.lib
+        lib = self._engine.lib
+        return self._lines(lambda pointer: lib.ftengine_answers(self._handle, count, list_, second, pointer))
+
+    def _lines(self, call: Any) -> list[dict]:
+        """The JSON lines of a call that is given a char **."""
+        pointer = c_void_p()
         code_text: list[Optional[str]] = []
 
         def work() -> int:
-            code = lib.ftengine_answers(self._handle, count, list_, second, byref(pointer))
+            code = call(byref(pointer))
             code_text.append(self._engine.take(pointer) if code == 0 else None)
             return code
 

@@ -114,6 +114,26 @@ for a, b in zip(after, before):
 PY
 echo '{"eos_token_id": "x"}' >run/model/generation_config.json
 expect 2 "$FTENGINE" predict run --data prompts.jsonl && one_error eos_token_id
+# What is drawn by: the model's file where no flag says another, as transformers has it.
+same_draw() { # WHAT FLAGS... -- FLAGS...: the same completions
+    local what=$1 first=()
+    shift
+    while [ "$1" != -- ]; do first+=("$1") && shift; done
+    shift
+    write run --data prompts.jsonl "${first[@]}" && cp out drawn
+    write run --data prompts.jsonl "$@" && same out drawn "$what"
+}
+echo '{"temperature": 1.4, "top_k": 3, "top_p": 0.8}' >run/model/generation_config.json
+same_draw "the file's" --sample -- --temperature 1.4 --top-k 3 --top-p 0.8
+same_draw "the file's, but for the temperature" --temperature 0.9 -- --sample --temperature 0.9 --top-k 3 --top-p 0.8
+same_draw "flags before the file" --sample --top-k 9 --top-p 1 --seed 8 -- --temperature 1.4 --top-k 9 --top-p 1 --seed 8
+same_draw "one token is the most probable" --sample --top-k 1 -- --temperature 0
+echo '{"do_sample": true, "repetition_penalty": 1.1, "top_k": null}' >run/model/generation_config.json
+same_draw "transformers' own" --sample -- --temperature 1 --top-k 50 --top-p 1
+grep -q 'warning: .*repetition_penalty' err || fail "no word about the penalty: $(cat err)"
+write run --data prompts.jsonl && same out lines "greedy, whatever the file says"
+echo '{"top_k": 2.5}' >run/model/generation_config.json
+expect 2 "$FTENGINE" predict run --data prompts.jsonl --sample && one_error top_k
 rm run/model/generation_config.json
 # ---- one prompt on a terminal ---------------------------------------------------------------------------------------------------
 python3 - "$FTENGINE" <<'PY' || fail "a terminal"
@@ -197,6 +217,9 @@ refused "--temperature" predict run --data prompts.jsonl --temperature -1
 refused "--top-p" predict run --data prompts.jsonl --temperature 1 --top-p 0
 refused "--max-new-tokens" predict run --data prompts.jsonl --max-new-tokens 0
 refused "--seed" predict run --data prompts.jsonl --seed 3
+refused "--top-k" predict run --data prompts.jsonl --top-k 3
+refused "--top-k" predict run --data prompts.jsonl --sample --top-k -3
+refused "--sample" predict run --data prompts.jsonl --sample --temperature 0
 refused "one model" predict run lora --data prompts.jsonl
 refused "--logits" predict run --data prompts.jsonl --logits
 refused "lines of JSON" predict run --data prompts.jsonl --output none.csv

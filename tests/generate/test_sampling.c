@@ -2,7 +2,8 @@
 // top_p as transformers cuts, within a chi-square bound at fixed seeds; a draw is a function of seed, row and index.
 // The expected probabilities are computed here in long double, by sorting all. Catches: a token behind top_p, one too
 // few in front of it, a temperature that is multiplied, the same number for two rows or two tokens, an order of equal
-// tokens that depends on sorting, logits that are no numbers.
+// tokens that depends on sorting, logits that are no numbers. Probabilities for temperature, top_k and top_p against transformers' processors
+// (tests/vectors/causal_lm/make_sampling_vectors.py): a cut in another order, equal logits at the cut that go, a sum of all instead of what is left.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/json/json.h"
 #include "engine/generate/sampling.h"
 
 #include <math.h>
@@ -92,6 +94,37 @@ static void test_distribution(void **state) {
         }
 }
 
+static void test_transformers(void **state) {
+    json_t *root, *one, *value;
+    size_t i, k;
+    assert_int_equal(ft_json_load(FT_TEST_VECTORS "/causal_lm/sampling.json", &root), FT_OK);
+    const json_t *cases = json_object_get(root, "cases");
+    assert_true(json_array_size(cases) > 50);
+    json_array_foreach(cases, i, one) {
+        float logits[64];
+        double p[64];
+        const json_t *list = json_array_get(json_object_get(root, "logits"), (size_t)json_integer_value(json_object_get(one, "logits")));
+        const size_t n = json_array_size(list);
+        assert_true(n > 0 && n <= 64);
+        json_array_foreach(list, k, value) logits[k] = (float)json_number_value(value);
+        const ft_sampling s = {.temperature = json_number_value(json_object_get(one, "temperature")), .top_p = json_number_value(json_object_get(one, "top_p")),
+                               .top_k = json_integer_value(json_object_get(one, "top_k"))};
+        ft_token_sampler sampler = {.capacity = 0};
+        assert_int_equal(ft_sampling_probabilities(&s, logits, (int64_t)n, &sampler, p), FT_OK);
+        json_array_foreach(json_object_get(one, "p"), k, value)
+            if (!(fabs(p[k] - json_number_value(value)) <= 1e-6) || (p[k] == 0) != (json_number_value(value) == 0))
+                fail_msg("case %zu: temperature %g, top_k %lld, top_p %g: token %zu has %.9g, transformers %.9g", i, s.temperature, (long long)s.top_k, s.top_p, k, p[k],
+                         json_number_value(value));
+        for (uint64_t draw = 0; draw < 200; draw++) { // only such are drawn
+            int32_t token;
+            assert_int_equal(ft_sample(&s, logits, (int64_t)n, i, draw, &sampler, &token), FT_OK);
+            assert_true(p[token] > 0);
+        }
+        ft_token_sampler_free(&sampler);
+    }
+    json_decref(root);
+}
+
 static void test_numbers(void **state) {
     double sum = 0, products = 0;
     for (uint64_t row = 0; row < 100; row++)
@@ -124,7 +157,7 @@ static void test_greedy(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distribution), cmocka_unit_test(test_numbers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distribution), cmocka_unit_test(test_transformers), cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_greedy)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,66 @@ def weights(run):
     return (Path(run.path if isinstance(run, ftengine.Run) else run) / "model/model.safetensors").read_bytes()
 
 
+PROMPTS = ["the film was", "a", "good and bad, as they said it would be", "so"]
+
+
+def language_model():
+    """A run of a small decoder with random weights."""
+    if not Path("language/run.json").exists():
+        os.mkdir("decoder")
+        vectors = SOURCE / "tests/vectors"
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            Path("decoder", file).write_bytes((vectors / "decoder_tokenizers/qwen" / file).read_bytes())
+        Path("decoder/chat_template.jinja").write_bytes((vectors / "chat/qwen3.jinja").read_bytes())
+        config = json.loads((vectors / "causal_lm/qwen2/config.json").read_text())
+        Path("decoder/config.json").write_text(json.dumps(config | {"vocab_size": 1500, "max_position_embeddings": 128, "initializer_range": 0.3}))
+        Path("texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in PROMPTS))
+        program("train", "model.path=decoder", "model.init=random", "data.train=texts.jsonl", "train.task=causal_lm", "train.max_steps=1", "eval.strategy=no", "data.max_length=64",
+                "output.dir=language")  # fmt: skip
+    return "language"
+
+
+class Language(unittest.TestCase):
+    def lines(self, file, *words):
+        return [json.loads(line) for line in program("predict", language_model(), "--data", file, *words).splitlines()]
+
+    def test_writes_what_the_program_writes(self):
+        run = language_model()
+        chats = [[{"role": "user", "content": text}] for text in PROMPTS]
+        Path("chats.jsonl").write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+        greedy, drawn = self.lines("texts.jsonl", "--max-new-tokens", 12), self.lines("texts.jsonl", "--max-new-tokens", 12, "--sample", "--top-k", 7, "--seed", 3)
+        answered, whole = self.lines("chats.jsonl", "--max-new-tokens", 12), self.lines("texts.jsonl")
+        self.assertNotEqual([line["completion"] for line in greedy], [line["completion"] for line in drawn])
+        with ftengine.load(run) as model:
+            self.assertEqual((model.task, model.info["reads"]), ("causal_lm", "prompts"))
+            self.assertEqual(model.generate([]), [])
+            self.assertEqual(model.generate(PROMPTS[:1], max_new_tokens=3), [self.lines("texts.jsonl", "--max-new-tokens", 3)[0]["completion"]])
+            for _ in range(2):  # more and longer texts than its memory was planned for, and then as many
+                self.assertEqual(model.generate(PROMPTS, max_new_tokens=12, details=True), greedy)
+            self.assertEqual(model.generate(PROMPTS, max_new_tokens=12, sample=True, top_k=7, seed=3, details=True), drawn)
+            self.assertEqual(model.generate(chats, max_new_tokens=12, details=True), answered)
+            self.assertEqual(model.answers(PROMPTS), whole)
+            self.assertEqual(model.predict(PROMPTS), [line["completion"] for line in whole])
+            self.assertEqual(model.generate(PROMPTS[:2], max_new_tokens=12), [line["completion"] for line in greedy[:2]])
+        with ftengine.load(run, memory_map_weights="on") as model:
+            self.assertEqual(model.generate(PROMPTS, max_new_tokens=12, details=True), greedy)
+
+    def test_refuses(self):
+        with ftengine.load(language_model()) as model:
+            for error, words, call in (
+                (ftengine.InvalidError, "--temperature", lambda: model.generate(PROMPTS, temperature=-1)),
+                (ftengine.InvalidError, "--top-k", lambda: model.generate(PROMPTS, top_k=3)),
+                (ftengine.InvalidError, "no tokens", lambda: model.generate([""])),
+                (ftengine.InvalidError, "numbers", lambda: model.predict_proba(PROMPTS)),
+                (ftengine.InvalidError, "messages", lambda: model.generate([[]])),
+                (TypeError, "list of prompts", lambda: model.generate("a")),
+                (TypeError, "not both", lambda: model.generate(["a", [{"role": "user", "content": "a"}]])),
+            ):
+                with self.assertRaisesRegex(error, words):
+                    call()
+            self.assertEqual(len(model.generate(PROMPTS[:1], max_new_tokens=2)), 1)
+
+
 class Training(unittest.TestCase):
     def test_follows_the_trainer(self):
         news = []
