@@ -15,14 +15,15 @@
 #include "tests/fixtures/tiny_run.h"
 
 static int steps_to_stop; // until a Ctrl-C; 0: none
+static bool queueing;     // a step: the host may wait for nothing
 
 ft_status __real_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
 ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
 ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
     if (steps_to_stop > 0 && --steps_to_stop == 0) ft_stop_ask(ft_context_now(), SIGINT);
-    fake_forbid_waits(true);
+    fake_forbid_waits(queueing = true);
     ft_status status = __real_ft_steps_queue(step, climb, run);
-    fake_forbid_waits(false);
+    fake_forbid_waits(queueing = false);
     return status;
 }
 

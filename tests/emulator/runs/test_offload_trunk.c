@@ -58,7 +58,7 @@ ft_status __wrap_ft_cuda_event_sync(ft_device *device, ft_event *event) {
     if (fault == WAY_IS_FREE) return FT_OK;
     fake_forbid_waits(false); // layers that come from files: the host waits for the one before the last
     ft_status status = __real_ft_cuda_event_sync(device, event);
-    fake_forbid_waits(true);
+    fake_forbid_waits(queueing);
     return status;
 }
 
