@@ -43,7 +43,7 @@ static const ft_command commands[] = {
      "                  --top-p, --top-k, --seed as of predict\n"
      "  --command CMD   with --completions: a figure of your own. sh -c CMD reads a line of JSON a prompt (id, completion,\n"
      "                  finish_reason, reference) from its standard input and prints one number\n\n"
-     "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
+     "data.text_column (of pictures data.image) and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
      "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text|conll|squad] [--output FILE] [--json] [--logits] [--nbest FILE] [--id COLUMN] [--precision P] [--base MODEL] [--text PROMPT] [--max-new-tokens N] [--sample] [--temperature T] [--top-p P] [--top-k K] [--seed S]",
      "labels and probabilities for new texts; completions of prompts",

@@ -2,6 +2,7 @@
 
 #include "engine/data/broken_pictures.h"
 #include "engine/data/picture_feed.h"
+#include "engine/data/pictures/source.h"
 
 #include "engine/data/tables/formats.h"
 #include "base/heap.h"
@@ -168,6 +169,8 @@ static ft_status choose_thresholds(ft_classifier *c) {
 // What the caller says, else what a run of ours was trained with.
 static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const char *tokenizer) {
     const bool ours = c->settings.label_count > 0, automatic = strcmp(c->options.data.truncation, "auto") == 0;
+    const char *column;
+    FT_TRY(ft_picture_column(&c->options, ft_model_config_reads_pictures(&c->config), c->path, &column));
     c->options.train.task = c->task->id;
     const char *truncation = rows != NULL && automatic ? "head" : automatic && ours ? c->settings.truncation : ft_task_truncation(&c->options, c->task);
     const ft_input_request request = {.directory = tokenizer,
@@ -179,7 +182,8 @@ static ft_status open_input(ft_classifier *c, const ft_rows_request *rows, const
                                       .chat_variables = c->options.data.chat_variables[0] != '\0' ? c->options.data.chat_variables : c->settings.chat_variables,
                                       .patch = (int32_t)c->config.picture.patch,
                                       .tokens = (int32_t)c->config.picture.tokens,
-                                      .workers = ft_picture_workers(&c->options, FT_BESIDE_NOTHING)};
+                                      .workers = ft_picture_workers(&c->options, FT_BESIDE_NOTHING),
+                                      .scaled = c->options.data.scaled_decoding};
     if (rows != NULL && ft_model_config_reads_pictures(&c->config)) return ft_fail(FT_INVALID, c->path, "a model of pictures embeds no texts");
     const ft_input_kind *kind = ft_model_config_reads_pictures(&c->config) ? &ft_picture_input
                                 : rows != NULL                ? &ft_text_input
@@ -270,7 +274,7 @@ ft_status ft_classifier_build(const ft_classifier *c, const ft_table *table, con
 }
 
 ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format, ft_table_label need) {
-    const char *text = c->options.data.text_column, *pair = c->options.data.text_pair, *label = c->options.data.label_column;
+    const char *text = c->options.data.image[0] != '\0' ? c->options.data.image : c->options.data.text_column, *pair = c->options.data.text_pair, *label = c->options.data.label_column;
     const char *group = c->options.data.group[0] != '\0' ? c->options.data.group : c->settings.group_column;
     return (ft_table_request){.format = format != FT_FORMAT_AUTO ? format : c->options.data.format,
                               .text = text[0] != '\0' ? text : c->settings.text_column,

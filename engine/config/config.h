@@ -175,6 +175,7 @@ typedef struct ft_config {
         ft_format format;
         const char *text_column, *label_column; // "" = by usual names (text, sentence, ...; label, ...)
         const char *text_pair;                  // column of the second texts; "": none
+        const char *image;                      // column of a list that names its pictures; "": text_column, else by usual names
         int64_t folds, fold;                    // parts of `train` for cross-validation (0: none); the one to judge on, 0: all in turn
         const char *group;                      // column of data.train whose equal values stay in one fold; "": none
         double validation_split;                // share of `train` held out as validation; 0: none
@@ -190,6 +191,7 @@ typedef struct ft_config {
         int64_t feature_cache_limit;            // bytes of it
         int64_t workers;                        // threads that read pictures; FT_AUTO
         ft_broken broken_pictures;
+        bool scaled_decoding;
     } data;
     struct {
         bool crop;

@@ -74,7 +74,7 @@ struct ft_section {
 extern const ft_section ft_model_section, ft_adapter_section, ft_data_section, ft_augment_section, ft_train_section, ft_eval_section, ft_memory_section,
     ft_device_section, ft_output_section, ft_track_section, ft_notify_section;
 
-#define FT_OPTION_LIMIT 192       // options of all sections; for arrays with one entry an option
+#define FT_OPTION_LIMIT 256       // options of all sections; for arrays with one entry an option
 #define FT_STRING_LIMIT 1024      // bytes of a string, its end included
 #define FT_PATH_LIMIT 4096        // the same of a path
 #define FT_LINE_LIMIT 8192        // the same of a line that is kept as text

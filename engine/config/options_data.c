@@ -25,9 +25,11 @@ static const ft_option rows[] = {
            .help = "tsv: columns separated by tabs, quotes are text. csv: cells may be quoted, columns separated by , ; tab "
                    "or |. jsonl: one JSON object a line. squad: SQuAD's JSON. auto: by the file's name, else by its first line."),
     STRING(data.text_column, FIXED, "",
-           .elsewhere = "text_column_name text_column_names sentence_column text_field image image_column image_column_name image_key",
-           .help = "Column that holds the text, or the path of a picture. Empty: text, sentence or the like; of question_answering question; of pictures image, "
-                   "file_name or the like."),
+           .elsewhere = "text_column_name text_column_names sentence_column text_field",
+           .help = "Column that holds the text. Empty: text, sentence or the like; of question_answering question. Of pictures: data.image."),
+    STRING(data.image, FIXED, "", .elsewhere = "image_column image_column_name image_key image_field path_column file_column",
+           .help = "Models that read pictures: column, or key of JSON lines, that holds the path of a picture, relative to the file. Empty: image, file_name, path or the "
+                   "like."),
     STRING(data.text_pair, FIXED, "",
            .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
            .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "
@@ -93,5 +95,8 @@ static const ft_option rows[] = {
     CHOICE(data.broken_pictures, FIXED, "error", broken_choices, .elsewhere = "on_error ignore_errors skip_errors verify_images ignore_broken_images",
            .help = "What becomes of pictures that cannot be read. error: the first one ends the run before it begins. skip: all are left out, named and counted; to find "
                    "them, every picture is read once more in front."),
+    BOOL(data.scaled_decoding, FIXED, "false", .elsewhere = "scaled_decode draft jpeg_scale",
+         .help = "JPEG pictures are decoded at 1/2, 1/4 or 1/8 of their size where they then still are as large as the model reads them: faster, and with other "
+                 "pixels than Pillow's. With augment.crop they are decoded whole."),
 };
 const ft_section ft_data_section = {.name = "data", .help = "What it is trained and judged on.", .rows = rows, .count = ROWS};

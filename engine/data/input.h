@@ -27,6 +27,7 @@ typedef struct ft_input_request {
     const char *chat_variables; // a JSON object of what the template is told beside the messages; NULL or ""
     int32_t patch, tokens;  // of pictures: pixels of a side of a patch, rows in front of the patches
     int workers;            // threads that read them; 0: none but the caller's
+    bool scaled;            // JPEG is decoded at 1/2, 1/4 or 1/8 where that is large enough
 } ft_input_request;
 
 // What an input asks of a model, and what it makes of examples that are too long.

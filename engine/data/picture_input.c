@@ -21,6 +21,7 @@ typedef struct pictures {
     ft_picture_rules rules;
     int32_t patch, tokens;
     int workers;
+    bool scaled; // data.scaled_decoding
     char digest[65];
 } pictures;
 
@@ -31,6 +32,7 @@ static ft_status open_rules(const ft_input_request *request, void **own) {
     p->patch = request->patch;
     p->tokens = request->tokens;
     p->workers = request->workers;
+    p->scaled = request->scaled;
     FT_TRY(ft_picture_rules_load(request->directory, &p->rules));
     return ft_sha256(&p->rules, sizeof p->rules, p->digest); // it was all zero before
 }
@@ -59,10 +61,12 @@ typedef struct reading {
     bool listed;          // in a file, which a message names
 } reading;
 
-static ft_status decode(const ft_picture_files *files, int64_t row, const char *where, ft_picture *picture) {
+static ft_status decode(const pictures *p, const ft_picture_files *files, int64_t row, const char *where, ft_picture *picture) {
     ft_picture_bytes bytes;
+    int32_t width = 0, height = 0;
+    if (p->scaled) ft_picture_rules_least(&p->rules, &width, &height);
     FT_TRY(ft_picture_files_read(files, row, &bytes));
-    const ft_status status = ft_picture_decode(bytes.bytes, bytes.length, where, picture);
+    const ft_status status = ft_picture_decode_scaled(bytes.bytes, bytes.length, where, width, height, picture);
     ft_picture_bytes_free(&bytes);
     return status;
 }
@@ -77,7 +81,7 @@ static ft_status read_picture(const pictures *p, const ft_picture_files *files, 
     char where[FT_PICTURE_WHERE];
     ft_picture picture = {.pixels = NULL};
     ft_picture_files_where(files, row, where);
-    FT_TRY(decode(files, row, where, &picture));
+    FT_TRY(decode(p, files, row, where, &picture));
     *heap = heap_of(&p->rules, &picture);
     const ft_status status = ft_picture_prepare(&p->rules, &picture, where, out);
     ft_picture_free(&picture);

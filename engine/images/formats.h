@@ -9,9 +9,12 @@ typedef struct ft_picture_file {
     const uint8_t *bytes;
     size_t length;
     const char *path;
+    int32_t least_width, least_height; // of the picture, turned: JPEG may come in so much less than it is; 0: whole
     int orientation; // 1 to 8, as EXIF counts them: found while decoding; 1: as it lies
 } ft_picture_file;
 
+// Is it a size that is read?
+ft_status ft_picture_check(const ft_picture_file *file, uint64_t width, uint64_t height);
 // Bounds the size and takes memory for it.
 ft_status ft_picture_allocate(const ft_picture_file *file, uint64_t width, uint64_t height, ft_picture *picture);
 

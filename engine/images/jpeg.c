@@ -78,6 +78,17 @@ static void from_inks(const uint8_t *inks, int32_t width, uint8_t *pixels) {
     }
 }
 
+// By how much it may be made smaller on the way.
+static unsigned divisor_of(const decoder *d) {
+    const ft_picture_file *f = d->file;
+    const bool lies = f->orientation >= 5; // on its side
+    const uint64_t width = lies ? d->jpeg.image_height : d->jpeg.image_width, height = lies ? d->jpeg.image_width : d->jpeg.image_height;
+    unsigned by = 8;
+    if (f->least_width < 1 || f->least_height < 1) return 1;
+    while (by > 1 && (width < by * (uint64_t)f->least_width || height < by * (uint64_t)f->least_height)) by /= 2;
+    return by;
+}
+
 static void decode(decoder *d) {
     struct jpeg_decompress_struct *jpeg = &d->jpeg;
     jpeg_create_decompress(jpeg);
@@ -93,7 +104,11 @@ static void decode(decoder *d) {
     jpeg->out_color_space = inks ? JCS_CMYK : JCS_RGB;
     d->progress.progress_monitor = count_scans;
     jpeg->progress = &d->progress;
-    d->status = ft_picture_allocate(d->file, jpeg->image_width, jpeg->image_height, d->picture);
+    jpeg->scale_num = 1;
+    jpeg->scale_denom = divisor_of(d);
+    jpeg_calc_output_dimensions(jpeg);
+    d->status = ft_picture_check(d->file, jpeg->image_width, jpeg->image_height);
+    if (d->status == FT_OK) d->status = ft_picture_allocate(d->file, jpeg->output_width, jpeg->output_height, d->picture);
     if (d->status != FT_OK) return;
     jpeg_start_decompress(jpeg);
     const size_t stride = (size_t)d->picture->width * FT_PICTURE_CHANNELS;

@@ -18,7 +18,7 @@ static const struct {
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
-ft_status ft_picture_allocate(const ft_picture_file *file, uint64_t width, uint64_t height, ft_picture *picture) {
+ft_status ft_picture_check(const ft_picture_file *file, uint64_t width, uint64_t height) {
     if (width < 1 || height < 1) return ft_fail(FT_INVALID, file->path, "a picture without pixels");
     if (width > FT_PICTURE_MOST_PIXELS / height) {
         ft_fail(FT_INVALID, file->path, "a picture of %llu x %llu pixels: at most %d can be read", (unsigned long long)width, (unsigned long long)height,
@@ -26,6 +26,11 @@ ft_status ft_picture_allocate(const ft_picture_file *file, uint64_t width, uint6
         ft_hint("is it a decompression bomb? A picture that is one should be made smaller first");
         return FT_INVALID;
     }
+    return FT_OK;
+}
+
+ft_status ft_picture_allocate(const ft_picture_file *file, uint64_t width, uint64_t height, ft_picture *picture) {
+    FT_TRY(ft_picture_check(file, width, height));
     picture->width = (int32_t)width;
     picture->height = (int32_t)height;
     picture->pixels = ft_calloc((size_t)(width * height), FT_PICTURE_CHANNELS, "a picture");
@@ -78,8 +83,12 @@ static ft_status decode(ft_picture_file *file, ft_picture *picture) {
 }
 
 ft_status ft_picture_decode(const void *bytes, size_t length, const char *path, ft_picture *picture) {
+    return ft_picture_decode_scaled(bytes, length, path, 0, 0, picture);
+}
+
+ft_status ft_picture_decode_scaled(const void *bytes, size_t length, const char *path, int32_t least_width, int32_t least_height, ft_picture *picture) {
     *picture = (ft_picture){.pixels = NULL};
-    ft_picture_file file = {.bytes = bytes, .length = length, .path = path, .orientation = 1};
+    ft_picture_file file = {.bytes = bytes, .length = length, .path = path, .least_width = least_width, .least_height = least_height, .orientation = 1};
     const ft_status status = decode(&file, picture);
     if (status != FT_OK) ft_picture_free(picture);
     return status;

@@ -27,6 +27,9 @@ typedef struct ft_picture {
 ft_status ft_picture_read(const char *path, ft_picture *picture);
 // The same of bytes in memory; path: for messages.
 ft_status ft_picture_decode(const void *bytes, size_t length, const char *path, ft_picture *picture);
+// The same, but a JPEG picture is decoded at 1/2, 1/4 or 1/8 of its size where it then still is so large, as Pillow's draft() has it: faster, and with other
+// pixels. 0: as it is.
+ft_status ft_picture_decode_scaled(const void *bytes, size_t length, const char *path, int32_t least_width, int32_t least_height, ft_picture *picture);
 void ft_picture_free(ft_picture *picture); // {0} is fine
 
 #endif

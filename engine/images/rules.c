@@ -184,6 +184,11 @@ static void crop(const uint8_t *from, int32_t width, int32_t height, const ft_pi
         memcpy(out + y * stride, from + ((top + y) * (size_t)width + left) * FT_PICTURE_CHANNELS, stride);
 }
 
+void ft_picture_rules_least(const ft_picture_rules *r, int32_t *width, int32_t *height) {
+    *width = !r->resizes ? 0 : r->shortest > 0 ? r->shortest : r->to_width;
+    *height = !r->resizes ? 0 : r->shortest > 0 ? r->shortest : r->to_height;
+}
+
 ft_status ft_picture_prepare(const ft_picture_rules *r, const ft_picture *p, const char *path, uint8_t *out) {
     int32_t width = p->width, height = p->height;
     if (r->resizes && r->shortest > 0) {

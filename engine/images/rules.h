@@ -27,6 +27,9 @@ typedef struct ft_picture_rules {
 ft_status ft_picture_rules_load(const char *model_dir, ft_picture_rules *rules);
 ft_status ft_picture_rules_parse(const char *text, size_t length, const char *path, ft_picture_rules *rules);
 
+// The smallest picture that is not made larger by that; 0: it is taken as it is.
+void ft_picture_rules_least(const ft_picture_rules *rules, int32_t *width, int32_t *height);
+
 // Resized, and the centre of it. out: [height, width, 3], the caller's. path: of the picture, for messages.
 // FT_INVALID: the rules do not resize, and it has another size.
 ft_status ft_picture_prepare(const ft_picture_rules *rules, const ft_picture *picture, const char *path, uint8_t *out);

@@ -102,6 +102,16 @@ for workers in 0 2; do
     one_error "going/7/"
 done
 
+# JPEG decoded at a part of its size: other pixels, and with augment.crop none of it.
+printf 'image,label\n%s,a\n%s,b\n' "$vectors/pictures/files/large.jpg" "$vectors/pictures/files/large444.jpg" >large.csv
+for run in "large " "large-scaled data.scaled_decoding=true" "large-cropped augment.crop=true" "large-both augment.crop=true data.scaled_decoding=true"; do
+    # shellcheck disable=SC2086
+    train ${run%% *} data.train=large.csv ${run#* }
+done
+differ large large-scaled
+same large-cropped large-both
+expect 0 "$FTENGINE" eval large-scaled --data large.csv data.scaled_decoding=true
+
 # What cannot be.
 refused() { # TEXT OPTION...
     local text=$1
@@ -121,4 +131,6 @@ echo nothing >none-left/a/x.png
 refused "none of its 1 pictures can be read" data.train=none-left data.broken_pictures=skip
 expect 2 "$FTENGINE" train "$here/follow.ini" augment.flip=0.5 output.dir=refused
 one_error "this is for pictures"
+expect 2 "$FTENGINE" train "$here/follow.ini" data.scaled_decoding=true output.dir=refused
+one_error "this is for pictures" && says "data.scaled_decoding"
 echo "augment: all as expected"

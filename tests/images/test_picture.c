@@ -1,5 +1,6 @@
 // Pictures of every kind against Pillow's pixels; and files that are cut, damaged, too large or something else.
 #include "base/files.h"
+#include "base/sha256.h"
 #include "engine/images/picture.h"
 
 #include <setjmp.h>
@@ -29,9 +30,44 @@ static void equal_pillow(void **state) {
         ft_picture_free(&p);
         cases++;
     }
-    assert_int_equal(cases, 31);
+    assert_int_equal(cases, 44);
     fclose(index);
     free(pixels);
+}
+
+// Decoded at a part of its size: as Pillow's draft().
+static void scaled_as_pillow(void **state) {
+    FILE *cases = fopen(PICTURES "scaled.txt", "r");
+    char name[64], expected[65], hex[65], path[256], *bytes;
+    int least_width, least_height, width, height, count = 0, smaller = 0;
+    size_t length;
+    assert_non_null(cases);
+    while (fscanf(cases, "%63s %d %d %d %d %64s", name, &least_width, &least_height, &width, &height, expected) == 6) {
+        ft_picture p;
+        snprintf(path, sizeof path, PICTURES "files/%s", name);
+        assert_int_equal(ft_read_file(path, 0, &bytes, &length), FT_OK);
+        assert_int_equal(ft_picture_decode_scaled(bytes, length, path, least_width, least_height, &p), FT_OK);
+        if (p.width != width || p.height != height) fail_msg("%s for %d x %d: %d x %d, not %d x %d", name, least_width, least_height, p.width, p.height, width, height);
+        assert_int_equal(ft_sha256(p.pixels, (size_t)width * (size_t)height * 3, hex), FT_OK);
+        if (strcmp(hex, expected) != 0) fail_msg("%s for %d x %d: other pixels", name, least_width, least_height);
+        smaller += p.width < 150;
+        ft_picture_free(&p);
+        free(bytes);
+        count++;
+    }
+    fclose(cases);
+    assert_int_equal(count, 24);
+    assert_true(smaller >= 15);
+    // On its side: what is asked for is of the picture as it is turned (17 x 23).
+    ft_picture p;
+    assert_int_equal(ft_read_file(PICTURES "files/turned6.jpg", 0, &bytes, &length), FT_OK);
+    assert_int_equal(ft_picture_decode_scaled(bytes, length, "x", 8, 11, &p), FT_OK);
+    assert_true(p.width == 9 && p.height == 12);
+    ft_picture_free(&p);
+    assert_int_equal(ft_picture_decode_scaled(bytes, length, "x", 11, 8, &p), FT_OK);
+    assert_true(p.width == 17 && p.height == 23);
+    ft_picture_free(&p);
+    free(bytes);
 }
 
 static void refused(const void *bytes, size_t length, const char *told) {
@@ -50,7 +86,7 @@ static void refused(const void *bytes, size_t length, const char *told) {
 
 // Every prefix of a file ends with an error or, where the pixels are all there, with them.
 static void truncated(void **state) {
-    static const char *const names[] = {"photo.jpg", "progressive.jpg", "cmyk.jpg", "photo.png", "palette_clear.png", "interlaced.png", "photo.webp", "lossless.webp"};
+    static const char *const names[] = {"photo.jpg", "progressive.jpg", "cmyk.jpg", "ycck.jpg", "photo.png", "palette_clear.png", "interlaced.png", "rgba16.png", "photo.webp", "lossless.webp"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         char path[256], *bytes;
         size_t length;
@@ -79,6 +115,11 @@ static void other_files(void **state) {
     refused("II*\0\0\0\0\0", 8, "a TIFF picture");
     assert_int_equal(ft_error_hint_count(), 1);
     assert_string_equal(ft_error_hint(0), "JPEG, PNG and WebP can be read");
+    char *bytes;
+    size_t length;
+    assert_int_equal(ft_read_file(PICTURES "files/animated.webp", 0, &bytes, &length), FT_OK);
+    refused(bytes, length, "anim");
+    free(bytes);
     ft_picture p;
     assert_int_equal(ft_picture_read("/nowhere/picture.png", &p), FT_INVALID);
     assert_string_equal(ft_error_where(), "/nowhere/picture.png");
@@ -87,10 +128,16 @@ static void other_files(void **state) {
 // Headers that ask for 10 GB and more: no memory is taken for them.
 static void bombs(void **state) {
     static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0xEA, 0x60, 0, 0, 0xEA, 0x60,
-                                  8, 2, 0, 0, 0, 0x0F, 0xB0, 0xE2, 0x15}; // 60000 x 60000
+                                  8, 2, 0, 0, 0, 0x0F, 0xB0, 0xE2, 0x15, // 60000 x 60000
+                                  0, 0, 0, 0, 'I', 'D', 'A', 'T', 0x35, 0xAF, 0x06, 0x1E};
+    enum { HEADER = 33 };
+    static const uint8_t webp[] = {'R', 'I', 'F', 'F', 28, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8', 'L', 16, 0, 0, 0, 0x2F, 0xFE, 0xBF, 0xFF, 0x0F,
+                                   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}; // 16383 x 16383, the most that the format has
     char *bytes;
     size_t length;
-    refused(png, sizeof png, ""); // nothing follows: it ends here first or there
+    refused(png, HEADER, ""); // nothing follows: it ends here first or there
+    refused(png, sizeof png, "a picture of 60000 x 60000 pixels: at most 178956970 can be read");
+    refused(webp, sizeof webp, "a picture of 16383 x 16383 pixels: at most 178956970 can be read");
     assert_int_equal(ft_read_file(PICTURES "files/photo.jpg", 0, &bytes, &length), FT_OK);
     for (size_t i = 0; i + 9 < length; i++) { // the frame header
         if ((uint8_t)bytes[i] != 0xFF || (uint8_t)bytes[i + 1] != 0xC0) continue;
@@ -103,7 +150,7 @@ static void bombs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_pillow), cmocka_unit_test(truncated), cmocka_unit_test(damaged),
+        cmocka_unit_test(equal_pillow), cmocka_unit_test(scaled_as_pillow), cmocka_unit_test(truncated), cmocka_unit_test(damaged),
         cmocka_unit_test(other_files),  cmocka_unit_test(bombs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,11 @@ for split in "train", "val":
         out.write("image,label\n" + "".join(f"{os.path.relpath(p, 'lists')},{c}\n" for p, c in rows))
     with open(f"lists/{split}.jsonl", "w") as out:
         out.writelines(json.dumps({"file_name": os.path.relpath(p, "lists"), "label": c}) + "\n" for p, c in rows)
+    # What the pictures are called there is for data.image to say: "path" would be taken by its name.
+    with open(f"lists/{split}-named.csv", "w") as out:
+        out.write("path,photo,label\n" + "".join(f"camera {i},{os.path.relpath(p, 'lists')},{c}\n" for i, (p, c) in enumerate(rows)))
+    with open(f"lists/{split}-named.jsonl", "w") as out:
+        out.writelines(json.dumps({"path": f"camera {i}", "photo": os.path.relpath(p, "lists"), "label": c}) + "\n" for i, (p, c) in enumerate(rows))
 PY
 for kind in csv jsonl; do
     # shellcheck disable=SC2086
@@ -53,6 +58,16 @@ expect 0 "$FTENGINE" predict folder --data flat --json
 [ "$(wc -l <out)" = 50 ] || fail "$(wc -l <out) lines for 50 pictures"
 expect 0 "$FTENGINE" predict folder --data flat --output flat.tsv
 expect 0 "$FTENGINE" predict folder --data lists/val.csv
+cp out unnamed.tsv
+for kind in csv jsonl; do
+    expect 0 "$FTENGINE" predict folder --data lists/val-named.$kind data.image=photo
+    cmp -s out unnamed.tsv || fail "predictions of pictures that data.image=photo names in $kind are others"
+done
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $common model.path=vit data.train=lists/train-named.csv data.validation=lists/val-named.jsonl data.image=photo train.max_steps=2 output.dir=named
+says 'picture from "photo", label from "label"'
+expect 0 "$FTENGINE" eval named --data lists/val-named.csv # the column of training
+cp unnamed.tsv out
 python3 - <<'PY' || fail "predictions of a folder and of a file differ"
 import os, sys
 rows = lambda path: [line.rstrip("\n").split("\t") for line in open(path)][1:]
@@ -119,6 +134,20 @@ says "data.text_pair"
 refused "pictures are not cut: they have 10 rows here" data.max_length=5
 printf 'image,label\nnowhere.png,1\nnowhere.png,2\n' >lists/absent.csv
 refused "nowhere.png" data.train=lists/absent.csv
+refused 'no column "phota" for the picture' data.train=lists/train-named.csv data.image=phota
+says 'did you mean "photo"?'
+printf 'photo,label\n0.png,1\n' >lists/unnamed.csv
+refused "no picture column found by its name" data.train=lists/unnamed.csv
+says "name it with data.image=NAME"
+printf 'image,path,label\n0.png,0.png,1\n' >lists/two.csv
+refused 'which column is meant, "image" or "path"?' data.train=lists/two.csv
+says "data.image=image or data.image=path says"
+refused 'the pictures are in the column "photo", and data.text_column says "path"' data.train=lists/train-named.csv data.image=photo data.text_column=path
+refused "it is no list of pictures" data.image=photo
+expect 2 "$FTENGINE" train "$here/follow.ini" data.image=text output.dir=refused
+one_error "this is for pictures, and" && says "data.text_column names the column of texts"
+expect 2 "$FTENGINE" eval named --data lists/val-named.csv data.image=photos
+one_error 'no column "photos" for the picture' && says 'did you mean "photo"?'
 rm vit/preprocessor_config.json
 refused "preprocessor_config.json"
 echo "pictures: all as expected"

@@ -28,6 +28,21 @@ const char *ft_picture_source_folder(const char *source, ft_arena *arena) {
     return ft_folder_of(arena, split_of(source, arena, &directory) != NULL ? directory : source);
 }
 
+ft_status ft_picture_column(const ft_config *config, bool pictures, const char *model, const char **column) {
+    const char *image = config->data.image, *text = config->data.text_column;
+    *column = image[0] != '\0' ? image : text;
+    if (image[0] == '\0') return FT_OK;
+    if (!pictures) {
+        ft_fail(FT_INVALID, "data.image", "this is for pictures, and %s reads texts", model);
+        ft_hint("data.text_column names the column of texts");
+        return FT_INVALID;
+    }
+    if (text[0] == '\0' || strcmp(image, text) == 0) return FT_OK;
+    ft_fail(FT_INVALID, "data.image", "the pictures are in the column \"%s\", and data.text_column says \"%s\"", image, text);
+    ft_hint("of pictures data.image alone is enough");
+    return FT_INVALID;
+}
+
 static ft_status read_set(const char *directory, const char *split, const ft_table_request *request, ft_table *table) {
     const ft_known_set *set = ft_known_set_at(directory);
     if (set != NULL && (split != NULL || request->need != FT_LABEL_IGNORED)) return ft_known_set_read(set, directory, split, request, table);

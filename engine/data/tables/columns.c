@@ -76,6 +76,9 @@ static ft_status find_usual(const ft_columns *columns, const char *const *names,
     return FT_OK;
 }
 
+static const char *text_role(const ft_table_request *r) { return r->pictures ? "picture" : "text"; }
+static const char *text_option(const ft_table_request *r) { return r->pictures ? "data.image" : "data.text_column"; }
+
 static ft_status fail_unfound(const ft_columns *columns, const char *role, const char *option) {
     ft_status status = ft_fail_at(columns->file, 1, 0, "no %s column found by its name", role);
     hint_columns(columns);
@@ -122,10 +125,10 @@ static ft_status usual_label(const ft_columns *columns, ft_selection *chosen) {
     return FT_OK;
 }
 
-static ft_status check_apart(const ft_columns *columns, const ft_selection *chosen) {
+static ft_status check_apart(const ft_columns *columns, const ft_table_request *r, const ft_selection *chosen) {
     for (int i = 0; i < chosen->label_count; i++)
         if (chosen->label[i] == chosen->text || chosen->label[i] == chosen->pair)
-            return ft_fail_at(columns->file, 1, 0, "text and label are the same column");
+            return ft_fail_at(columns->file, 1, 0, "%s and label are the same column", text_role(r));
     if (chosen->pair == chosen->text) return ft_fail_at(columns->file, 1, 0, "both texts are the same column");
     return FT_OK;
 }
@@ -181,9 +184,9 @@ static ft_status find_usual_columns(const ft_columns *columns, const ft_table_re
         if (!given(r->label) && label_wanted && columns->count > 1) chosen->label[chosen->label_count++] = columns->count - 1;
         return FT_OK;
     }
-    if (r->pictures && !given(r->text)) FT_TRY(find_usual(columns, PICTURE_NAMES, NAMES_PICTURE, chosen, "data.text_column", &chosen->text));
+    if (r->pictures && !given(r->text)) FT_TRY(find_usual(columns, PICTURE_NAMES, NAMES_PICTURE, chosen, text_option(r), &chosen->text));
     if (r->words && !given(r->text)) FT_TRY(find_usual(columns, WORDS_NAMES, NAMES_WORDS, chosen, NULL, &chosen->text));
-    if (!given(r->text) && chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text));
+    if (!given(r->text) && !r->pictures && chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, text_option(r), &chosen->text));
     int tags = FT_NO_COLUMN;
     if (r->words && !given(r->label) && label_wanted) FT_TRY(find_usual(columns, TAGS_NAMES, NAMES_TAGS, chosen, NULL, &tags));
     if (tags != FT_NO_COLUMN) chosen->label[chosen->label_count++] = tags;
@@ -197,17 +200,17 @@ ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r
     chosen->label = ft_arena_alloc(arena, ((size_t)columns->count + 1) * sizeof *chosen->label);
     if (chosen->label == NULL) return FT_NO_MEMORY;
     bool label_wanted = r->need != FT_LABEL_IGNORED && !r->language;
-    if (given(r->text)) FT_TRY(find_given(columns, r->text, "text", false, &chosen->text));
+    if (given(r->text)) FT_TRY(find_given(columns, r->text, text_role(r), false, &chosen->text));
     if (given(r->pair)) FT_TRY(find_given(columns, r->pair, "second text", false, &chosen->pair));
     if (given(r->label) && label_wanted) FT_TRY(find_labels(columns, r->label, r->need == FT_LABEL_OPTIONAL, arena, chosen));
     if (given(r->id)) FT_TRY(find_given(columns, r->id, "id", false, &chosen->id));
     FT_TRY(find_usual_columns(columns, r, label_wanted, chosen));
     if (r->id != NULL && !given(r->id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, NULL, &chosen->id));
 
-    if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");
+    if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, text_role(r), text_option(r));
     if (chosen->label_count == 0 && r->need == FT_LABEL_REQUIRED && !r->language) return fail_unfound(columns, "label", "data.label_column");
     if (chosen->id == FT_NO_COLUMN && r->id != NULL && (!r->questions || given(r->id))) return fail_unfound(columns, "id", NULL);
-    return check_apart(columns, chosen);
+    return check_apart(columns, r, chosen);
 }
 
 bool ft_columns_have_text(const ft_columns *columns, const ft_table_request *r) {

@@ -19,7 +19,7 @@ typedef struct ft_table_request {
     bool questions;     // the text is a question, the second text the passage that answers it, the label its answers (answers.h): AUTO may be SQuAD's JSON too
     bool language;     // texts to go on with: "text", "prompt" and "completion", or "messages"; there are no labels, and AUTO may be plain text
     bool prompts;      // of these a prompt without its completion will do
-    bool pictures;     // the text is the path of a picture (../pictures/source.h): other things than files will do too
+    bool pictures;     // the text is the path of a picture (../pictures/source.h), of data.image in messages: other things than files will do too
     bool empty_labels; // an empty label is a label: none of the classes holds
 } ft_table_request;
 

@@ -11,11 +11,11 @@
 
 // ---- columns ------------------------------------------------------------------------------------------------------
 
-static void say_columns(const ft_split_data *d) {
+static void say_columns(const ft_split_data *d, const char *what) {
     const ft_table *t = &d->table;
     if (t->text_column[0] == '\0') return; // the form's own: CoNLL's, SQuAD's, a folder's
     const bool pair = t->pair_column != NULL, label = t->label_column != NULL;
-    ft_info("columns    text from \"%s\"%s%s%s%s%s%s  %s", t->text_column, pair ? " and \"" : "", pair ? t->pair_column : "", pair ? "\"" : "",
+    ft_info("columns    %s from \"%s\"%s%s%s%s%s%s  %s", what, t->text_column, pair ? " and \"" : "", pair ? t->pair_column : "", pair ? "\"" : "",
             label ? ", label from \"" : "", label ? t->label_column : "", label ? "\"" : "", ft_source_display(d->path));
 }
 
@@ -121,10 +121,11 @@ static ft_status remark_classes(const ft_job *job) {
 
 ft_status ft_data_remarks(const ft_job *job) {
     const ft_split_data *train = &job->split[FT_SPLIT_TRAIN];
+    const bool pictures = ft_model_config_reads_pictures(&job->model_config);
     for (int s = 0; s < FT_SPLITS; s++) {
         const ft_split_data *d = &job->split[s];
         if (!d->present) continue;
-        if (d == train || (d->path != train->path && !same_columns(&d->table, &train->table))) say_columns(d);
+        if (d == train || (d->path != train->path && !same_columns(&d->table, &train->table))) say_columns(d, pictures ? "picture" : "text");
         remark_texts(d);
     }
     return ft_task_has_classes(job->task) ? remark_classes(job) : FT_OK;

@@ -94,8 +94,20 @@ static ft_status leave_out_broken(ft_job *job, ft_split_data *d) {
     return d->table.rows > 0 ? FT_OK : ft_fail(FT_INVALID, d->path, "none of its %lld pictures can be read", (long long)d->broken.count);
 }
 
+// A name for the column of a list, and no list.
+static ft_status check_image(const ft_job *job) {
+    const ft_config *c = job->config;
+    if (c->data.image[0] == '\0') return FT_OK;
+    for (int s = 0; s < FT_SPLITS; s++)
+        if (job->split[s].present && ft_picture_source_is_file(job->split[s].path)) return FT_OK;
+    ft_fail(FT_INVALID, "data.image", "there is no column \"%.100s\" in %s: it is no list of pictures", c->data.image, c->data.train);
+    ft_hint("it is for CSV, TSV and JSON lines; folders, archives and well-known sets know where their pictures are");
+    return FT_INVALID;
+}
+
 static ft_status read_tables(ft_job *job) {
     const ft_config *c = job->config;
+    const char *column;
     const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
     if (paths[FT_SPLIT_TRAIN][0] == '\0') {
         ft_fail(FT_INVALID, "data.train", "no training data given");
@@ -103,11 +115,12 @@ static ft_status read_tables(ft_job *job) {
         return FT_INVALID;
     }
     FT_TRY(check_folds(c));
+    FT_TRY(ft_picture_column(c, ft_model_config_reads_pictures(&job->model_config), c->model.path, &column));
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_split_data *d = &job->split[s];
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
-        const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
+        const ft_table_request request = {.format = c->data.format, .text = column, .pair = c->data.text_pair,
                                           .label = c->data.label_column, .empty_labels = job->wanted->empty_labels, .words = ft_task_has_tokens(job->wanted),
                                           .questions = ft_task_has_spans(job->wanted), .language = ft_task_has_language(job->wanted), .need = ft_task_has_language(job->wanted) ? FT_LABEL_IGNORED : FT_LABEL_REQUIRED,
                                           .pictures = ft_model_config_reads_pictures(&job->model_config),
@@ -121,6 +134,7 @@ static ft_status read_tables(ft_job *job) {
         FT_TRY(leave_out_broken(job, d));
         d->present = true;
     }
+    FT_TRY(check_image(job));
     return cut_folds(job);
 }
 
@@ -171,7 +185,7 @@ static ft_status open_data(ft_job *job) {
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation,
                                       .learn_all = c->data.learn == FT_LEARN_ALL, .chat_template = c->data.chat_template, .chat_variables = c->data.chat_variables,
                                       .patch = (int32_t)job->model_config.picture.patch, .tokens = (int32_t)job->model_config.picture.tokens,
-                                      .workers = ft_picture_workers(c, FT_BESIDE_NOTHING)};
+                                      .workers = ft_picture_workers(c, FT_BESIDE_NOTHING), .scaled = c->data.scaled_decoding && !c->augment.crop};
     FT_TRY(ft_input_open(kind, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
     FT_TRY(ft_fit_picture(&job->input, &job->model_config, job->tokenizer_dir));
@@ -218,8 +232,8 @@ static ft_status check_pictures(const ft_job *job) {
 static ft_status check_texts(const ft_job *job) {
     const ft_config *c = job->config;
     const bool mixes = ft_augment_mixes(&job->augment);
-    if (!ft_augment_changes(&job->augment) && !mixes && c->data.broken_pictures == FT_BROKEN_ERROR) return FT_OK;
-    return ft_fail(FT_INVALID, c->data.broken_pictures != FT_BROKEN_ERROR ? "data.broken_pictures" : "augment", "this is for pictures, and %s reads texts", c->model.path);
+    const char *given = c->data.broken_pictures != FT_BROKEN_ERROR ? "data.broken_pictures" : c->data.scaled_decoding ? "data.scaled_decoding" : ft_augment_changes(&job->augment) || mixes ? "augment" : NULL;
+    return given == NULL ? FT_OK : ft_fail(FT_INVALID, given, "this is for pictures, and %s reads texts", c->model.path);
 }
 
 // Frozen weights may be read where their files lie. Whatever is wrong with these is said by who loads them.

@@ -2,7 +2,8 @@
 """Small pictures of every kind and what Pillow's convert("RGB") makes of them, sizes that it gives them, and what transformers' image processors
 make of one. Pillow 12 (13 resizes in another order for some sizes): pip install pillow==12.3.0.
 
-    files/NAME                the pictures
+    files/NAME                the pictures; animated.webp is to be refused
+    scaled.txt                NAME LEAST_WIDTH LEAST_HEIGHT WIDTH HEIGHT SHA-256 of the bytes that Pillow's draft() of it leaves
     expected.txt              NAME WIDTH HEIGHT OFFSET, their pixels in expected.rgb from there on
     resized.txt               of noise (see noise()): WIDTH HEIGHT SEED FILTER WIDTH HEIGHT SHA-256 of the bytes
     processed.txt             NAME, OFFSET in processed.f32, and a preprocessor_config.json in one line; of files/photo.png, (channel, y, x)
@@ -66,6 +67,32 @@ def interlaced_png(picture):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
 
 
+def small_png(width, height, colour, bits, values, palette=None):
+    """PNG of 1, 2 or 4 bits a sample, which Pillow writes of grey only in 1."""
+    rows = numpy.asarray(values).reshape(height, width)
+    data = b""
+    for row in rows:
+        line = "".join(f"{v:0{bits}b}" for v in row)
+        line += "0" * (-len(line) % 8)
+        data += b"\0" + bytes(int(line[i : i + 8], 2) for i in range(0, len(line), 8))
+    head = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+    colours = chunk(b"PLTE", palette) if palette else b""
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + colours + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+def without_adobe(data):
+    """A JPEG without the marker that says how Adobe means its inks."""
+    at = data.index(b"\xff\xee")
+    return data[:at] + data[at + 2 + struct.unpack(">H", data[at + 2 : at + 4])[0] :]
+
+
+def as_ycck(data):
+    """The same numbers, said to be luminance, two colours and black."""
+    at = data.index(b"Adobe") + 11
+    assert data[at] == 0
+    return data[:at] + b"\x02" + data[at + 1 :]
+
+
 def encoded(picture, kind, **options):
     out = io.BytesIO()
     picture.save(out, kind, **options)
@@ -110,10 +137,25 @@ def files():
     yield "photo.webp", encoded(photo, "WEBP", quality=70)
     yield "lossless.webp", encoded(rough, "WEBP", lossless=True)
     yield "alpha.webp", encoded(alpha, "WEBP", lossless=True, exact=True)
+    samples = (numpy.arange(9 * 7 * 4) * 2749 + 513) % 65536
+    yield "rgba16.png", png16(9, 7, 6, samples)
+    yield "grey_alpha16.png", png16(9, 7, 4, samples[:126])
+    yield "grey2.png", small_png(9, 7, 0, 2, numpy.arange(63) * 5 % 4)
+    yield "grey4.png", small_png(9, 7, 0, 4, numpy.arange(63) * 7 % 16)
+    yield "palette1.png", small_png(9, 7, 3, 1, numpy.arange(63) % 3 // 2, bytes([200, 10, 30, 5, 90, 250]))
+    yield "palette16.png", small_png(9, 7, 3, 4, numpy.arange(63) * 11 % 16, bytes(range(3, 99, 2)))
+    yield "one.png", encoded(rough.crop((0, 0, 1, 1)), "PNG")
+    inks = encoded(photo.convert("CMYK"), "JPEG", quality=90)
+    yield "cmyk_plain.jpg", without_adobe(inks)
+    yield "ycck.jpg", as_ycck(inks)
+    yield "restarts.jpg", encoded(photo, "JPEG", quality=85, restart_marker_blocks=1)
+    yield "optimised.jpg", encoded(rough, "JPEG", quality=40, optimize=True)
+    yield "alpha_lossy.webp", encoded(alpha, "WEBP", quality=60, exact=True)
+    yield "one.jpg", encoded(rough.crop((0, 0, 1, 1)), "JPEG", quality=90)
 
 
 def pixels(data, name):
-    if name == "grey16.png":  # Pillow's convert cuts at 255: the high byte is meant
+    if name == "grey16.png":  # Pillow's convert cuts at 255: the high byte is meant, as it has it where there are more channels
         a = numpy.array(Image.open(io.BytesIO(data))).astype("uint32")
         return Image.fromarray((a >> 8).astype("uint8")).convert("RGB")
     return ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
@@ -129,10 +171,34 @@ def write_files():
             picture = pixels(data, name)
             index.write(f"{name} {picture.width} {picture.height} {at}\n")
             at += out.write(picture.tobytes())
+    with open(os.path.join(HERE, "files", "animated.webp"), "wb") as f:
+        f.write(encoded(smooth(9, 7), "WEBP", save_all=True, append_images=[noise(9, 7, 1)], lossless=True))
 
 
 SIZES = [(7, 5, 3, 3), (7, 5, 14, 10), (64, 48, 32, 32), (64, 48, 17, 31), (33, 90, 90, 33), (100, 3, 10, 30), (1, 1, 8, 8), (8, 8, 1, 1),
          (50, 50, 50, 20), (50, 50, 20, 50), (50, 50, 50, 50), (200, 150, 37, 28), (31, 37, 224, 224), (255, 201, 32, 25)]
+
+
+def large_files():
+    large = smooth(150, 101)
+    yield "large.jpg", encoded(large, "JPEG", quality=75)
+    yield "large444.jpg", encoded(large, "JPEG", quality=75, subsampling=0)
+    yield "large_grey.jpg", encoded(large.convert("L"), "JPEG", quality=75, progressive=True)
+
+
+LEAST = [(150, 101), (76, 51), (75, 50), (40, 30), (37, 25), (18, 13), (18, 12), (1, 1)]
+
+
+def write_scaled():
+    with open(os.path.join(HERE, "scaled.txt"), "w") as out:
+        for name, data in large_files():
+            with open(os.path.join(HERE, "files", name), "wb") as f:
+                f.write(data)
+            for least in LEAST:
+                picture = Image.open(io.BytesIO(data))
+                picture.draft(picture.mode, least)
+                picture = picture.convert("RGB")
+                out.write(f"{name} {least[0]} {least[1]} {picture.width} {picture.height} {hashlib.sha256(picture.tobytes()).hexdigest()}\n")
 
 
 def write_resized():
@@ -171,6 +237,7 @@ def write_processed():
 
 
 write_files()
+write_scaled()
 write_resized()
 if "--without-transformers" not in sys.argv:
     write_processed()
