@@ -267,6 +267,19 @@ ft_status ft_ledger_enter(ft_ledger *l, size_t bytes, size_t min_free, ft_ledger
     return status;
 }
 
+ft_status ft_ledger_shrink(ft_ledger *l, size_t bytes) {
+    char record[RECORD + 1];
+    if (l->slot == NOTHING || bytes >= l->mine.bytes) return FT_OK;
+    ft_reservation mine = l->mine;
+    mine.bytes = bytes;
+    write_record(&mine, record);
+    FT_TRY(lock_ledger(l)); // the file is the one that the reservation is in
+    const ft_status status = put_record(l, l->slot, record);
+    unlock_ledger(l);
+    if (status == FT_OK) l->mine = mine;
+    return status;
+}
+
 void ft_ledger_leave(ft_ledger *l) {
     if (l->slot == NOTHING) return;
     // Without its lock the reservation is gone for everyone; the look only tidies the file, and may fail.

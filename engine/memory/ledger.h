@@ -58,6 +58,8 @@ ft_status ft_ledger_read(ft_ledger *ledger, ft_ledger_state *state);
 // Reserves `bytes` if that much, and at least `min_free`, is free: all in one moment, so that of two that fit only one
 // by one the later is not entered. *state is what was found, without the new reservation. Once until ft_ledger_leave.
 ft_status ft_ledger_enter(ft_ledger *ledger, size_t bytes, size_t min_free, ft_ledger_state *state, bool *entered);
+// The own reservation becomes so much, where that is less. No reservation: nothing.
+ft_status ft_ledger_shrink(ft_ledger *ledger, size_t bytes);
 void ft_ledger_leave(ft_ledger *ledger); // no reservation: nothing
 void ft_ledger_close(ft_ledger *ledger); // leaves; NULL is fine
 // The own reservation; false: there is none.

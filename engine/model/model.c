@@ -106,7 +106,7 @@ int ft_model_quiet_parts(const ft_model *m) {
 static const char *name_at(const void *context, int index) { return ((const ft_model *)context)->parameters.list[index].name; }
 
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
-    return ft_model_create_with(memory, c, o, label_count, NULL, NULL, m);
+    return ft_model_create_with(memory, c, o, label_count, NULL, NULL, false, m);
 }
 
 static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count) {
@@ -223,7 +223,7 @@ static ft_status set_homes(ft_model *m, const ft_config *o) {
 }
 
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
-                               const ft_word_rows *word_rows, struct ft_trunk *trunk, ft_model *m) {
+                               const ft_word_rows *word_rows, struct ft_trunk *trunk, bool head_alone, ft_model *m) {
     const ft_word_rows *v = word_rows;
     memset(m, 0, sizeof *m);
     FT_TRY(check_options(c, o));
@@ -247,7 +247,8 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     if (m->word >= 0) ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     else m->parameters.table = -1;
     m->parameters.trunk = trunk;
-    FT_TRY(ft_model_map_weights(m, c, o));
+    m->parameters.head_alone = head_alone;
+    if (!head_alone) FT_TRY(ft_model_map_weights(m, c, o)); // else nobody reads them
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     FT_TRY(ft_position_bias_upload(m));
     FT_TRY(ft_rotary_upload(m, (int32_t)c->max_position_embeddings));

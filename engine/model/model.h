@@ -26,9 +26,10 @@
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
                           ft_model *model);
 // The same with those rows of the word table alone that `word_rows` holds, which must outlive the model; NULL: all rows. trunk: that lends
-// it the frozen numbers (state/trunk.h), and outlives it; NULL: they are its own.
+// it the frozen numbers (state/trunk.h), and outlives it; NULL: they are its own. head_alone: of a trunk that is fixed those numbers are not there
+// (parameters.h), and the model reads features alone.
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
-                               const ft_word_rows *word_rows, struct ft_trunk *trunk, ft_model *model);
+                               const ft_word_rows *word_rows, struct ft_trunk *trunk, bool head_alone, ft_model *model);
 // Is the word table trained with these options?
 bool ft_model_trains_words(const ft_model_config *config, const ft_config *options);
 // Of the embeddings and the layers, how many drop nothing, nothing of them being trained (train.frozen_dropout).

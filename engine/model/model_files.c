@@ -4,6 +4,7 @@
 #include "engine/files/safetensors.h"
 #include "engine/files/weights.h"
 #include "engine/model/blocks/patches.h"
+#include "engine/model/elsewhere.h"
 #include "engine/model/position_grid.h"
 #include "engine/model/state/kept.h"
 #include "engine/model/state/row_norms.h"
@@ -46,20 +47,27 @@ static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source
 
 // ---- drawing ----------------------------------------------------------------------------------------------------------
 
-static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
+static ft_drawing drawing_of(const ft_model *m, int index, double initializer_range, uint64_t seed) {
     const ft_parameter *p = &m->parameters.list[index];
-    if (p->drawn.kind == FT_DRAWN_NORMS) return ft_draw_row_norms(staging, &m->parameters, index);
     bool padded = index == m->word || (index == m->position && m->position_padding >= 0);
     if (m->family->draws_by_width && p->head && p->rows > 0)
         initializer_range = index == m->pooler.weight ? initializer_range / sqrt(2.0 * m->layers) : 1 / sqrt((double)p->cols);
     ft_drawing d = ft_drawing_of(p, initializer_range, seed, padded ? m->padding_id : -1);
     if (m->family->draws_by_width) d.cut = 2;
     d.waves = index == m->position && m->sinusoidal_positions;
+    return d;
+}
+
+static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
+    const ft_parameter *p = &m->parameters.list[index];
+    const bool rows = index == m->word && m->absent.word_rows != NULL;
+    if (p->drawn.kind == FT_DRAWN_NORMS) return ft_draw_row_norms(staging, &m->parameters, index);
+    ft_drawing d = drawing_of(m, index, initializer_range, seed);
+    if (rows) ft_absent_rows_from_drawing(&m->absent, d);
+    if (ft_parameter_is_absent(&m->parameters, index)) return FT_OK;
     if (ft_kept_quantised(&m->parameters, index)) return ft_kept_upload(staging, &m->parameters, index, ft_draw_part, &d);
-    if (index != m->word || m->absent.word_rows == NULL)
-        return ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, ft_draw_part, &d);
-    ft_absent_rows_from_drawing(&m->absent, d);
-    return upload_rows(m, staging, ft_draw_part, &d);
+    if (rows) return upload_rows(m, staging, ft_draw_part, &d);
+    return ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, ft_draw_part, &d);
 }
 
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed) {
@@ -247,7 +255,7 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
         ft_position_grid grid;
         const bool other = is_other_grid(m, i, weights, found, &grid);
         if (!other) FT_TRY(check_shape(m, weights, found, p));
-        if (ft_parameter_is_lent(&m->parameters, i)) {
+        if (ft_parameter_is_lent(&m->parameters, i) || ft_parameter_is_absent(&m->parameters, i)) {
         } else if (other) FT_TRY(load_other_grid(m, i, weights, found, grid, staging));
         else FT_TRY(load_parameter(m, i, weights, found, staging));
         used[found] = true;
@@ -307,18 +315,41 @@ typedef struct weights_source {
     int64_t done, total; // bytes
 } weights_source;
 
+// What is not there, as it would be saved from there, in the order of files.
+static ft_status fetch_elsewhere(weights_source *s, int index, int64_t first, int64_t count) {
+    ft_model *m = s->model;
+    const ft_parameter *p = &m->parameters.list[index];
+    const ft_weights *file = m->elsewhere->file;
+    float *out = s->window.staging.data;
+    if (file != NULL) {
+        const int found = find(file, m->family, p->name);
+        if (found < 0) return ft_fail(FT_FAILED, ft_weights_list_path(file), "tensor %s is missing", p->name);
+        FT_TRY(load_part(&(loading){file, found, 0}, first, count, out));
+    } else {
+        ft_drawing d = drawing_of(m, index, m->elsewhere->initializer_range, m->elsewhere->seed);
+        for (int64_t done = 0, n; done < count; done += n) {
+            n = count - done;
+            const int64_t at = ft_parameter_place(p, first + done, &n);
+            FT_TRY(ft_draw_part(&d, at, n, out + done));
+        }
+    }
+    ft_staging_round(m->parameters.dtype, out, count);
+    return FT_OK;
+}
+
 static ft_status fetch_weight(void *context, int number, size_t offset, size_t bytes, const void **data) {
     weights_source *s = context;
     const int index = s->index[number];
     const ft_parameter *p = &s->model->parameters.list[index];
-    const bool kept = ft_kept_quantised(&s->model->parameters, index);
-    ft_staged from = kept ? (ft_staged){.first = 0} : ft_parameter_stored(&s->model->parameters, index);
+    const bool kept = ft_kept_quantised(&s->model->parameters, index), absent = ft_parameter_is_absent(&s->model->parameters, index);
+    ft_staged from = kept || absent ? (ft_staged){.first = 0} : ft_parameter_stored(&s->model->parameters, index);
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
     *data = s->window.staging.data;
     if (s->watch != NULL) s->watch(s->watcher, s->done, s->total);
     s->done += (int64_t)bytes;
     if (index == s->model->word && s->model->absent.word_rows != NULL)
         return ft_absent_rows_read(&s->model->absent, &s->window, first, total);
+    if (absent) return fetch_elsewhere(s, index, first, total);
     for (int64_t done = 0, count; done < total; done += count) {
         count = total - done;
         from.first = ft_parameter_place(p, first + done, &count);
@@ -358,7 +389,8 @@ ft_status ft_model_save_weights(ft_model *model, const char *directory, ft_save_
     ft_arena arena = {0};
     ft_atomic_file file = {0};
     char *path = ft_path_join(&arena, directory, "model.safetensors");
-    ft_status status = path == NULL ? FT_NO_MEMORY : ft_atomic_open(&file, path);
+    ft_status status = path == NULL ? FT_NO_MEMORY : ft_elsewhere_check(model->elsewhere);
+    if (status == FT_OK) status = ft_atomic_open(&file, path);
     if (status == FT_OK) status = write_weights(&source, path, file.stream, &arena);
     if (status == FT_OK) status = ft_atomic_commit(&file);
     else ft_atomic_abort(&file);

@@ -13,6 +13,7 @@ static ft_status plan_there(const ft_room *here, const char *name, ft_room *ther
         there->fitted.model.storage = here->config->model.storage;
         there->config = &there->fitted;
     }
+    there->head_alone = here->head_alone;
     FT_TRY(ft_room_plan_steps(there));
     FT_TRY(ft_room_forecast(there));
     FT_TRY(ft_room_check_host(there));

@@ -106,6 +106,29 @@ static void a_second_reservation_is_an_error(void **test) {
     ft_ledger_close(a);
 }
 
+// What is given back is others' at once; more is never taken by it.
+static void a_reservation_becomes_less(void **test) {
+    ft_ledger *a = opened("less", 100), *b = opened("less", 100);
+    ft_reservation mine;
+    ok(ft_ledger_shrink(a, 5)); // none is there
+    assert_int_equal(state_of(b).count, 0);
+    assert_true(entered(a, 80, 0));
+    assert_false(entered(b, 30, 0));
+    ok(ft_ledger_shrink(a, 90));
+    assert_int_equal(state_of(b).reserved, 80);
+    ok(ft_ledger_shrink(a, 70));
+    assert_true(ft_ledger_mine(a, &mine) && mine.bytes == 70);
+    const ft_ledger_state s = state_of(b);
+    assert_true(s.count == 1 && s.reserved == 70 && s.free == 30 && s.reservations[0].pid == getpid());
+    assert_true(entered(b, 30, 0));
+    ok(ft_ledger_shrink(a, 0));
+    assert_int_equal(state_of(b).reserved, 30);
+    assert_int_equal(state_of(b).count, 2); // one of nothing is one
+    ft_ledger_close(a);
+    ft_ledger_close(b);
+    assert_int_equal(size_of("less"), 0);
+}
+
 static size_t three_left(void *context, const ft_reservation *reservations, int count) {
     return count == 0 ? *(size_t *)context : 3;
 }
@@ -403,6 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(enters_as_it_fits),
         cmocka_unit_test(a_second_reservation_is_an_error),
+        cmocka_unit_test(a_reservation_becomes_less),
         cmocka_unit_test(the_device_has_a_say),
         cmocka_unit_test(devices_are_apart),
         cmocka_unit_test(there_is_an_end_to_entries),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Features from outside: what is said and where they are kept, two runs at once, kill -9 before and while the head is trained, a damaged
-# file, seeds and folds and a study that share one, the bound, and what a plan says of it.
+# Features from outside: what is said and where they are kept, two runs at once, kill -9 before, in the pass over the texts and while the head is trained, a damaged
+# file, seeds and folds and a study that share one, the bound, what a plan says of it, and frozen layers that are not in memory while the head is trained.
 # ctest: cost=20
 . "$(dirname "$0")/../fixtures/shell_test.sh"
 
@@ -32,6 +32,25 @@ same off found
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" plan $common data.feature_cache="$kept"
 grep -q "of all texts are in the cache" out || fail "the plan does not know of the cache: $(cat out)"
+
+# The plan of a head alone has no frozen layers and no word table: those of the model, to the byte. With the pass in front it is the larger of both.
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" plan $common data.feature_cache="$kept" memory.active_vocabulary=off --json
+mv out alone.json
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" plan $common data.feature_cache="$scratch/none" memory.active_vocabulary=off --json
+python3 - "$here/model/model.safetensors" alone.json out <<'PY' || fail "plans: $(cat alone.json out)"
+import json, struct, sys
+with open(sys.argv[1], "rb") as f:
+    tensors = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+alone, both = (json.load(open(name))["memory"] for name in sys.argv[2:])
+size = lambda t: t["data_offsets"][1] - t["data_offsets"][0]
+table = [size(t) for name, t in tensors.items() if name.endswith("word_embeddings.weight")]
+layers = [size(t) for name, t in tensors.items() if ".layer." in name and len(t["shape"]) == 2]
+print(both["at_peak"]["weights"], alone["at_peak"]["weights"], len(table), len(layers))
+sys.exit(not (len(table) == 1 and len(layers) == 12 and both["at_peak"]["weights"] - alone["at_peak"]["weights"] == sum(table + layers)
+              and alone["peak_requested_bytes"] < both["peak_requested_bytes"]))
+PY
 
 # A checkpoint holds the head, and a run goes on from it with the same bits, also when the features are gone.
 small=$(stat -c %s made/checkpoints/step-*/state.safetensors | tail -1)
@@ -65,6 +84,65 @@ for moment in 0.01 0.02 0.03 0.04 0.06 0.08; do
     train output.dir=early
     same off early
 done
+
+# Killed in the pass over the texts: of more of them, so that it takes a while (how long, the first run says).
+times=20
+while :; do
+    head -n 1 "$here/train.tsv" >many.tsv
+    for _ in $(seq $times); do tail -n +2 "$here/train.tsv"; done >>many.tsv
+    rm -rf many "$kept"
+    train output.dir=many data.train=many.tsv train.micro_batch=2 train.max_steps=6 train.warmup_steps=0
+    pass=$(json many/run.json 'd["features"]["seconds"]')
+    python3 -c "import sys; sys.exit(not $pass > 0.4)" && break
+    [ $times -gt 2000 ] && fail "a pass over $((300 * times)) texts takes $pass s"
+    times=$((times * 3))
+done
+caught=0
+for try in 1 2 3 4 5 6 7 8; do
+    rm -rf killed "$kept"
+    # shellcheck disable=SC2086
+    "$FTENGINE" train $common data.feature_cache="$kept" output.dir=killed data.train=many.tsv train.micro_batch=2 train.max_steps=6 train.warmup_steps=0 >out 2>err &
+    pid=$!
+    for _ in $(seq 6000); do grep -q "Run Start" err && break; sleep 0.01; done
+    sleep "$(python3 -c "print($pass / (1 + $try))")"
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    grep -q "made in" err && continue # it was through
+    caught=1
+    [ -z "$(find "$kept" -name '*.features' 2>/dev/null)" ] || fail "rows that were not all made are in the cache"
+    train output.dir=killed data.train=many.tsv train.micro_batch=2 train.max_steps=6 train.warmup_steps=0 output.exists=resume
+    says "made in"
+    grep -q "made anew" err && fail "something was left that had to be refused"
+    same many killed
+    [ "$(find "$kept" -type f ! -name '*.features' | wc -l)" = 0 ] || fail "left behind: $(ls -A "$kept")"
+    break
+done
+[ $caught = 1 ] || fail "no run was killed in its pass of $pass s"
+
+# A model whose layers are most of what the process holds: they are given back, in the ledger too, and the model is saved with them all the same.
+mkdir wide
+cp "$here"/model/* wide
+python3 - <<'PY'
+import json
+config = json.load(open("wide/config.json")) | {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4}
+json.dump(config, open("wide/config.json", "w"))
+PY
+wide="$common model.path=wide model.init=random memory.active_vocabulary=off train.max_steps=4 train.warmup_steps=0"
+expect 0 "$FTENGINE" train $wide data.feature_cache="$kept" output.dir=wide-made --verbose
+says "the frozen layers are not needed from here on"
+before=$(sed -n 's/^reserved *\([0-9.]*\)MiB of cpu$/\1/p' err)
+expect 0 "$FTENGINE" train $wide data.feature_cache=off output.dir=wide-off
+same wide-made wide-off
+rm -r "$kept"
+# shellcheck disable=SC2086
+"$FTENGINE" train $wide data.feature_cache="$kept" output.dir=wide-held train.max_steps=100000000 eval.strategy=no output.save_steps=0 >out-held 2>err-held &
+pid=$!
+for _ in $(seq 6000); do grep -q "Training Start" err-held && break; sleep 0.01; done
+expect 0 "$FTENGINE" devices --json
+kill -9 $pid
+wait $pid 2>/dev/null
+after=$(json out 'd["devices"][0]["reserved_bytes"] / 2**20')
+python3 -c "import sys; sys.exit(not 5 < $after < $before - 10)" || fail "$before MiB were reserved for the pass, $after MiB for the head: the layers have 12"
 
 # Two at once, with nothing there yet.
 rm -rf "$kept"

@@ -242,15 +242,7 @@ ft_status ft_absent_rows_refresh(ft_absent_rows *rows) {
 
 // A table that is not trained is rounded: so is what of it is on a device and is saved from there.
 static void round_window(const ft_absent_rows *rows, float *data, int64_t count) {
-    enum { PIECE = 1024 };
-    uint16_t bits[PIECE];
-    const ft_dtype dtype = rows->parameters->dtype;
-    if (dtype == FT_F32 || table_of(rows)->trainable) return;
-    for (int64_t i = 0; i < count; i += PIECE) {
-        int64_t n = count - i < PIECE ? count - i : PIECE;
-        ft_narrow_weights(dtype, data + i, bits, n);
-        ft_widen(dtype, bits, data + i, n);
-    }
+    if (!table_of(rows)->trainable) ft_staging_round(rows->parameters->dtype, data, count);
 }
 
 // Trained rows that follow each other in the table come together.

@@ -143,6 +143,7 @@ typedef struct ft_model {
     bool rebuilds_norms;         // what norms put out is not kept
     ft_offloaded_inputs inputs;  // of recomputed layers, on the host
     bool ignore_mismatched_sizes; // a head of another shape in a checkpoint is drawn anew
+    const struct ft_elsewhere *elsewhere; // of parameters that are not there (elsewhere.h); NULL: nobody saves them
     ft_tap tap;                  // optional
     void *tap_context;
     ft_arena arena;

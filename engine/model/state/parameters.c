@@ -236,6 +236,8 @@ static ft_status make_stores(ft_parameters *p) {
     p->table_store = table ? p->store_count++ : -1;
     if (p->table_store >= 0)
         s[p->table_store] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory, .home = p->table_is_factor ? FT_PLACE_DEVICE : p->frozen_place};
+    if (p->head_alone && p->layer_store >= 0) s[p->layer_store].absent = true;
+    if (p->head_alone && p->table_store >= 0) s[p->table_store].absent = !p->table_is_factor;
     p->kept_store = kept ? p->store_count++ : -1;
     if (p->kept_store >= 0) s[p->kept_store] = (ft_store){.format = {form, FT_EXACT_AS_READ}, .owner = p->memory};
     p->wide_store = p->dtype != FT_F32 ? p->store_count++ : -1;
@@ -286,7 +288,7 @@ static ft_status allocate_block(ft_parameters *p, int first, int end, const char
     FT_TRY(ft_memory_alloc(p->memory, bytes, p->stores[first].category, site, block));
     char *at = *block;
     for (int i = first; i < end; at += bytes_on_device(&p->stores[i++]))
-        if (p->stores[i].home == FT_PLACE_DEVICE) p->stores[i].weights = at;
+        if (p->stores[i].home == FT_PLACE_DEVICE && !p->stores[i].absent) p->stores[i].weights = at;
     return device->functions->fill(device, *block, 0, bytes);
 }
 
@@ -330,6 +332,11 @@ static bool is_wide(const ft_parameters *p, const ft_parameter *q) { return q->w
 bool ft_parameter_is_lent(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
     return p->trunk != NULL && p->trunk->filled && !q->trainable && !is_wide(p, q);
+}
+
+bool ft_parameter_is_absent(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    return p->stores[q->store].absent && !is_wide(p, q);
 }
 
 // Frozen stores stand in the trunk; wide weights, which may be trained, in a block of the model's own.

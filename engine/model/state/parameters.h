@@ -15,6 +15,8 @@
 // A frozen matrix whose file has it as it is read (`mapped`) stands in no store: it is read where the mapped file has it, in memory that all processes
 // which read the file have in common, and that the system takes back when it needs it. Layers that travel keep their places in their store
 // then, whose home is the file.
+// Where the head alone is trained on features that are there (`head_alone`), nobody reads these two stores: they have no memory, and their numbers are
+// in the model's files (elsewhere.h).
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
@@ -80,6 +82,7 @@ typedef struct ft_parameters {
     size_t mapped_bytes;      // of what is read where files have it
     const char *copied;       // why nothing is; NULL: something is
     bool table_is_factor;     // products read the word table: it stays on the device; the same
+    bool head_alone;          // frozen layers and a frozen table that is no factor are not there; the same, without a trunk or a home on the host
     ft_window window;         // on: layers have the host for their home
     void *block;              // device: the weights of all stores, back to back
     struct ft_trunk *trunk;   // whose the frozen numbers are (trunk.h), before they are allocated; NULL: the model's own
@@ -143,6 +146,8 @@ bool ft_parameters_state_on_host(const ft_parameters *p);  // of any store
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 // Is it one of a trunk's, whose numbers are there already?
 bool ft_parameter_is_lent(const ft_parameters *p, int index);
+// Is it one of those that are not there (head_alone)? Nothing below gives it.
+bool ft_parameter_is_absent(const ft_parameters *p, int index);
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
 // The shape that a file gives the parameter; returns the rank.

@@ -50,6 +50,15 @@ static void widen_in_place(ft_dtype dtype, float *data, const uint16_t *tails, i
     }
 }
 
+void ft_staging_round(ft_dtype dtype, float *data, int64_t count) {
+    uint16_t bits[PIECE];
+    for (int64_t i = 0; dtype != FT_F32 && i < count; i += PIECE) {
+        int64_t n = count - i < PIECE ? count - i : PIECE;
+        ft_narrow_weights(dtype, data + i, bits, n);
+        ft_widen(dtype, bits, data + i, n);
+    }
+}
+
 static ft_status upload_window(ft_staging *staging, ft_tensor to, uint16_t *tail, int64_t first, int64_t count) {
     ft_device *device = ft_memory_device(staging->memory);
     if (to.dtype != FT_F32) narrow_in_place(to.dtype, staging->data, tail != NULL ? staging->tails : NULL, count);

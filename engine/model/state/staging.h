@@ -26,6 +26,9 @@ typedef struct ft_staged {
     bool mapped;     // it lies in a file of the host and is only read (parameters.h)
 } ft_staged;
 
+// What is left of numbers that were kept in that type, and the numbers themselves in fp32: for whoever has them from elsewhere.
+void ft_staging_round(ft_dtype dtype, float *data, int64_t count);
+
 // Fills `count` elements: `source` writes elements [first, first + count), counted from to.first, to `out`.
 typedef ft_status (*ft_staging_source)(void *context, int64_t first, int64_t count, float *out);
 ft_status ft_staging_upload(ft_staging *staging, ft_staged to, int64_t count, ft_staging_source source, void *context);

@@ -1,6 +1,6 @@
 #include "engine/model/state/stores.h"
 
-size_t ft_store_weight_bytes(const ft_store *s) { return s->home == FT_PLACE_FILE ? 0 : (size_t)s->count * ft_dtype_size(s->format.dtype); }
+size_t ft_store_weight_bytes(const ft_store *s) { return s->absent || s->home == FT_PLACE_FILE ? 0 : (size_t)s->count * ft_dtype_size(s->format.dtype); }
 
 size_t ft_store_state_size(const ft_store *s, ft_store_state state) {
     static const size_t exact[] = {[FT_EXACT_AS_READ] = 0, [FT_EXACT_BY_TAILS] = sizeof(uint16_t), [FT_EXACT_BY_MASTER] = sizeof(float)};

@@ -39,6 +39,7 @@ typedef enum ft_store_state { FT_STATE_M, FT_STATE_V, FT_STATE_EXACT, FT_STATES 
 typedef struct ft_store {
     ft_store_format format;
     ft_place place;     // of its state
+    bool absent;        // it has no memory, for nobody reads its weights (parameters.h: head_alone)
     ft_place home;      // of its weights: on the host those of frozen layers and of a frozen table, which nobody writes to
     bool trainable;     // it has gradients, and state
     ft_memory *owner;   // whose memory it is

@@ -98,7 +98,7 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
                                .trace = room->config->memory.timeline ? ft_memory_trace_bytes() : 0,
                                .evaluation = evaluation_bytes(room),
                                .files = files_bytes(room),
-                               .mapped = room->job->weights_bytes + features.all - features.held,
+                               .mapped = (room->head_alone ? 2 : 1) * room->job->weights_bytes + features.all - features.held, // frozen layers stay in their files
                                .mapped_weights = room->model.parameters.mapped_bytes,
                                .threads = (of_host ? room->device->target.threads : 1) + (feeds ? feed.workers : 0),
                                .later_threads = later_threads,

@@ -1,6 +1,7 @@
 #include "engine/train/fit/run_rehearsal.h"
 
 #include "engine/train/fit/eval_budget.h"
+#include "engine/train/job/features.h"
 #include "engine/train/step/predict.h"
 #include "engine/train/step/rehearsal.h"
 #include "engine/train/step/trunk_pass.h"
@@ -44,9 +45,19 @@ static ft_status rehearse_stages(ft_rehearsal *r) {
     return tests ? ft_predict_rehearse(&room->model, room->eval_capacity) : FT_OK;
 }
 
+// The pass that makes features has a state with all of the model, which then goes.
+static ft_status rehearse_features(ft_rehearsal *r) {
+    if (ft_job_lacks_features(r->room.job)) {
+        FT_TRY(ft_step_build_state(&r->step));
+        FT_TRY(ft_trunk_pass_rehearse(&r->room));
+    }
+    ft_step_leave_trunk(&r->step);
+    return FT_OK;
+}
+
 static ft_status build_and_rehearse(ft_rehearsal *r) {
+    FT_TRY(rehearse_features(r));
     FT_TRY(ft_step_build_state(&r->step));
-    FT_TRY(ft_trunk_pass_rehearse(&r->room));
     FT_TRY(ft_step_build_layout(&r->step));
     return rehearse_stages(r);
 }

@@ -2,6 +2,7 @@
 #include "engine/train/room/room.h"
 
 #include "base/log.h"
+#include "engine/model/elsewhere.h"
 #include "engine/train/room/company.h"
 #include "engine/train/room/device_choice.h"
 #include "engine/train/room/device_graphs.h"
@@ -82,6 +83,7 @@ ft_status ft_room_close(ft_room *room) {
     ft_ledger_close(room->host_reservation);
     ft_ledger_close(room->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_company_leave(room);
+    ft_elsewhere_close(room->elsewhere);
     if (!room->shares_device) ft_device_close(room->device);
     ft_arena_free(&room->arena);
     memset(room, 0, sizeof *room);
@@ -92,6 +94,9 @@ ft_status ft_room_replace(ft_room *room, ft_room *with) {
     with->carried = room->carried;
     with->load_report = room->load_report; // of the weights that are carried
     with->arena = room->arena;
+    ft_elsewhere_close(with->elsewhere);
+    with->elsewhere = room->elsewhere; // the same files, as they were
+    room->elsewhere = NULL;
     room->carried = (ft_carried_state){.values = NULL};
     room->arena = (ft_arena){0};
     ft_status status = ft_room_close(room);

@@ -89,6 +89,14 @@ static ft_status enter_in_turn(const ft_run_observer *observer, ft_room *room, c
     }
 }
 
+ft_status ft_room_reserve_less(ft_room *room, const ft_memory_counters *planned, const ft_host_memory *host) {
+    ft_candidate where;
+    FT_TRY(ft_candidate_of(room->device, &where));
+    const size_t bytes = ft_budget_takes(&room->budget, &where, planned, host);
+    if (room->reservation != NULL) FT_TRY(ft_ledger_shrink(room->reservation, bytes));
+    return room->host_reservation != NULL ? ft_ledger_shrink(room->host_reservation, ft_budget_takes_of_host(planned, host)) : FT_OK;
+}
+
 ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     ft_candidate where; // the device that the room was opened on
     char text[24];

@@ -30,6 +30,8 @@ typedef struct ft_room {
     bool rehearses;            // a plan device: weights are neither read nor drawn, nothing is reserved
     char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
     bool shares_device;        // it is the pack's (pack.h), and closed with that
+    bool head_alone;           // features are there, and frozen layers are not (parameters.h)
+    struct ft_elsewhere *elsewhere; // where those are then (elsewhere.h); NULL: a rehearsal, or they are in memory
     struct ft_trunk *trunk;    // that lends it frozen weights (company.h); NULL: they are its own
     ft_memory *memory;
     ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
@@ -68,5 +70,7 @@ ft_status ft_room_replace(ft_room *room, ft_room *with);
 // configured (admission.h); beside a device with memory of its own what the process takes of the host's, pinned or not, is reserved in the
 // CPU's ledger too, for runs on the CPU and other GPUs take from there.
 ft_status ft_room_reserve(ft_room *room, bool may_wait);
+// What is planned from here on is less: others may have the rest. What is reserved never becomes more by it.
+ft_status ft_room_reserve_less(ft_room *room, const ft_memory_counters *planned, const ft_host_memory *host);
 
 #endif

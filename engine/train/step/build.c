@@ -3,6 +3,7 @@
 // of layers, and the arena of a step -
 // is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
 #include "engine/model/adapter_files.h"
+#include "engine/model/elsewhere.h"
 #include "engine/model/spec/adapter_config.h"
 #include "engine/model/state/builder.h"
 #include "engine/model/state/gradients.h"
@@ -80,10 +81,21 @@ static ft_status fill_weights(ft_room *room) {
     return read_absent_rows(room);
 }
 
+// What is saved of layers that are not there: from where they came.
+static ft_status find_elsewhere(ft_room *room) {
+    const ft_config *c = room->config;
+    const char *dir = c->model.init == FT_INIT_RANDOM ? NULL : room->job->model_dir;
+    if (!room->head_alone || room->rehearses || room->elsewhere != NULL) return FT_OK;
+    return ft_elsewhere_open(dir, room->job->model_config.initializer_range, (uint64_t)c->train.seed, &room->elsewhere);
+}
+
 static ft_status make_model(ft_room *room) {
     const ft_config *c = room->config;
     ft_memory_set_phase(room->memory, FT_PHASE_LOAD);
-    FT_TRY(ft_model_create_with(room->memory, &room->job->model_config, c, room->job->labels.count, room->job->word_rows, room->trunk, &room->model));
+    FT_TRY(find_elsewhere(room));
+    FT_TRY(ft_model_create_with(room->memory, &room->job->model_config, c, room->job->labels.count, room->job->word_rows, room->trunk, room->head_alone,
+                                &room->model));
+    room->model.elsewhere = room->elsewhere;
     FT_TRY(ft_model_keep_master(&room->model));
     FT_TRY(ft_model_set_loss(&room->model, &room->job->loss));
     room->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
@@ -209,6 +221,20 @@ void ft_step_drop_state(ft_step *step) {
     ft_model_free(&room->model);
     room->state_built = false;
     if (room->memory != NULL) ft_memory_trim(room->memory);
+}
+
+// Numbers of few bits, and those that have the host for their home, are saved as they are kept: they stay.
+static bool may_leave_trunk(const ft_room *room) {
+    const ft_config *c = room->config;
+    return room->job->features.on && (c->model.storage == FT_KEEP_AS_READ || c->model.storage == FT_KEEP_AUTO) && room->trunk == NULL &&
+           !ft_offloads_trunk(c, room->device);
+}
+
+void ft_step_leave_trunk(ft_step *step) {
+    ft_room *room = step->room;
+    if (room->head_alone || !may_leave_trunk(room)) return;
+    ft_step_drop_state(step);
+    room->head_alone = true;
 }
 
 // Their memory is there wherever they are wanted, so that a plan has it; graphs are on where the device has them.

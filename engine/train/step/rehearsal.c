@@ -15,6 +15,7 @@ ft_step_sizes ft_room_sizes(const ft_room *room) {
                            .loss = room->job->loss,
                            .word_rows = room->job->word_rows,
                            .trunk_of = room->trunk,
+                           .head_alone = room->head_alone,
                            .rows = p->step_rows};
 }
 
@@ -71,7 +72,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     FT_TRY(ft_plan_open(real->name, real->target, SIZE_MAX / 4, &r->device));
     FT_TRY(ft_memory_create(r->device, 0, &r->memory));
     ft_memory_record(r->memory);
-    FT_TRY(ft_model_create_with(r->memory, model_config, config, labels, sizes->word_rows, sizes->trunk_of, &r->model));
+    FT_TRY(ft_model_create_with(r->memory, model_config, config, labels, sizes->word_rows, sizes->trunk_of, sizes->head_alone, &r->model));
     FT_TRY(ft_model_set_loss(&r->model, &sizes->loss));
     ft_model_read_features(&r->model, sizes->features);
     FT_TRY(ft_model_hold_positions(&r->model, sizes->train, sizes->predict));

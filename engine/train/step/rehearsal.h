@@ -18,6 +18,7 @@ typedef struct ft_step_sizes {
     ft_loss loss;               // of the task
     const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all
     struct ft_trunk *trunk_of;     // as ft_room.trunk
+    bool head_alone;               // as ft_room.head_alone
 } ft_step_sizes;
 ft_step_sizes ft_room_sizes(const ft_room *room); // of the steps and evaluations that are planned there
 

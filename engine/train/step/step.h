@@ -109,6 +109,9 @@ ft_status ft_step_build_state(ft_step *step);
 ft_status ft_step_build_layout(ft_step *step); // of room->plan and room->eval_capacity, on a state that is there
 void ft_step_drop_layout(ft_step *step);
 void ft_step_drop_state(ft_step *step);
+// Where the head alone is trained and its features are there: the state goes, and the next one has no frozen layers (room->head_alone). Before the
+// first step, and nothing where numbers of the trunk are saved otherwise than they are read.
+void ft_step_leave_trunk(ft_step *step);
 // Moves the state into memory of the host, from where the next ft_step_build_state takes it. FT_NO_MEMORY: the host has not so
 // much; everything is as it was.
 ft_status ft_step_carry_state(ft_step *step);

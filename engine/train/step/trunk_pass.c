@@ -25,7 +25,7 @@ static ft_status lay_out(ft_room *room) {
     ft_step_sizes sizes = ft_room_sizes(room);
     sizes.train = sizes.predict = (ft_capacity){.tokens = 0};
     sizes.trunk = room->plan.trunk;
-    sizes.features = false;
+    sizes.features = sizes.head_alone = false;
     ft_model_read_features(&room->model, false);
     return ft_lay_out_steps(room->memory, &room->job->model_config, room->config, room->job->labels.count, &sizes);
 }
