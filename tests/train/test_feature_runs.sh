@@ -142,7 +142,8 @@ expect 0 "$FTENGINE" devices --json
 kill -9 $pid
 wait $pid 2>/dev/null
 after=$(json out 'd["devices"][0]["reserved_bytes"] / 2**20')
-python3 -c "import sys; sys.exit(not 5 < $after < $before - 10)" || fail "$before MiB were reserved for the pass, $after MiB for the head: the layers have 12"
+[ -n "${FT_SANITIZE:-}" ] || python3 -c "import sys; sys.exit(not 5 < $after < $before - 10)" || # sanitizers keep what is freed
+    fail "$before MiB were reserved for the pass, $after MiB for the head: the layers have 12"
 
 # Two at once, with nothing there yet.
 rm -rf "$kept"
