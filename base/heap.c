@@ -118,9 +118,13 @@ void ft_heap_trim(void) {
 #endif
 }
 
+#ifdef __GLIBC__
+#pragma weak mallinfo2 // of glibc 2.33: a wheel may run with an older one, and counts as elsewhere then
+#endif
+
 size_t ft_heap_free_bytes(void) {
 #ifdef __GLIBC__
-    return mallinfo2().fordblks;
+    return mallinfo2 != NULL ? mallinfo2().fordblks : 0;
 #else
     return 0;
 #endif
