@@ -15,7 +15,7 @@ cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassem
 LEAVE ?= full_size
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
 
-.PHONY: build quickstart test check test-full-size install dist wheel reference sanitize tsan fuzz clean help
+.PHONY: build quickstart test check test-full-size install dist wheel wheel-aarch64 reference sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
@@ -68,6 +68,11 @@ wheel: ## what pip installs, in build-wheel: the program, libftengine and the Py
 	@cmake --build build-wheel --parallel $(JOBS) --target ftengine_dist ftengine_shared
 	@python3 tools/wheel.py build-wheel build-wheel/wheel $(if $(ZIG),--zig '$(ZIG)')
 
+wheel-aarch64: ## the same for 64-bit ARM, in build-aarch64 (tools/aarch64.sh), with which it can be tried under emulation
+	@tools/install.sh wheel
+	@tools/aarch64.sh build-aarch64
+	@python3 tools/wheel.py build-aarch64 build-aarch64/wheel $(if $(ZIG),--zig '$(ZIG)')
+
 sanitize: ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/install.sh test
 	@$(cuda_headers)
@@ -92,4 +97,4 @@ clean: ## remove what was built (models, data and runs stay)
 	@rm -rf $(BUILD) build-debug build-asan build-tsan build-fuzz
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh [build|test|quickstart|fuzz|pages|wheel]... - installs the Debian or Ubuntu packages that are missing for these goals.
+# install.sh [build|test|quickstart|fuzz|pages|wheel|aarch64]... - installs the Debian or Ubuntu packages that are missing for these goals.
 #
 # What is there is found out by use (does pkg-config know jansson?), not from the package database, so libraries that
 # were installed in another way count too. With nothing missing it ends at once and touches neither root nor network.
@@ -26,9 +26,9 @@ has_fuzzer() {
 
 for goal in "${@:-build}"; do
     case $goal in
-    build | test | quickstart | fuzz | pages | wheel) ;;
+    build | test | quickstart | fuzz | pages | wheel | aarch64) ;;
     *)
-        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages, wheel)" >&2
+        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages, wheel, aarch64)" >&2
         exit 2
         ;;
     esac
@@ -58,6 +58,11 @@ for goal in "${@:-build}"; do
     wheel)
         need binutils has strip
         need python3 has python3
+        ;;
+    aarch64)
+        need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+        need libc6-dev-arm64-cross [ -e /usr/aarch64-linux-gnu/include/stdio.h ]
+        need qemu-user-static has qemu-aarch64-static
         ;;
     quickstart)
         need python3 has python3

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """wheel.py BUILD OUT [--zig COMMAND] - writes the wheel of this build: the program, libftengine.so and the Python module.
 
-A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives, or lie
-beside it where their archives are for programs only (FT_PROGRAM_ARCHIVES of CMakeLists.txt). The
-tag says the oldest C library that it runs with, and is read from the symbols of what was linked: this machine's. With zig (the package ziglang of
-PyPI; make wheel ZIG="python3 -m ziglang") as the linker of what gcc compiled it is to be glibc 2.28; no test runs that yet. Compiled by zig too, the choice of the instruction set would
-always fall back to plain C: its __builtin_cpu_supports says no to everything.
+A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives. The tag says
+the oldest C library that it runs with, and is read from the symbols of what was linked: that of this machine (Debian 12: 2.34). Linked there, two
+libraries lie beside libftengine.so, since Debian's archives of them are for programs only (FT_PROGRAM_ARCHIVES of CMakeLists.txt).
+
+With zig (the package ziglang of PyPI; make wheel ZIG="python3 -m ziglang") as the linker of what gcc compiled it is glibc 2.28 at the latest, and nothing
+lies beside. Compiled by zig too, the choice of the instruction set would always fall back to plain C: its __builtin_cpu_supports says no to
+everything. BUILD may be one for another machine (tools/aarch64.sh).
 """
 
 import argparse
@@ -56,19 +58,61 @@ def run(*words):
     return done.stdout
 
 
-def link(zig, build, out):
-    """The program and the library, linked by zig for GLIBC from the objects and archives of the build. The lines are those of the build."""
-    machine = os.uname().machine
+def machine_of(path):
+    """x86_64 or aarch64."""
+    return {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}[re.search(r"Machine: +(.*)", run("readelf", "-h", path))[1].strip()]
+
+
+def tool(name, machine):
+    """strip and the like, for that machine."""
+    return name if machine == os.uname().machine else f"{machine}-linux-gnu-{name}"
+
+
+def link_words(build, target, name):
+    """The objects, archives and libraries from which the build links a target, as absolute paths."""
+    lines = run("ninja", "-C", build, "-t", "commands", target).splitlines()
+    line = next(line for line in reversed(lines) if f" -o {name}" in line or f" -o {os.path.basename(name)}." in line)
+    return [word if os.path.isabs(word) else str(build / word) for word in shlex.split(line) if re.search(r"\.(o|a|so)$", word)]
+
+
+# Debian's archives are made for programs: the one thing in them that a shared library cannot have is the direct access to the C library's stderr.
+STDERR = """
+#include <stdio.h>
+FILE *ft_stderr_of_archives;
+__attribute__((constructor)) static void set(void) { ft_stderr_of_archives = stderr; }
+"""
+
+
+def archives_for_library(words, work, machine):
+    """The words with an archive for every shared library, and what these need."""
+    compiler = tool("gcc", machine)
+    (work / "stderr.c").write_text(STDERR)
+    run(compiler, "-O2", "-fPIC", "-c", work / "stderr.c", "-o", work / "stderr.o")
+    for word in words:
+        if not word.endswith(".so"):
+            yield word
+            continue
+        archive, copy = word[:-3] + ".a", work / (Path(word).stem + ".a")
+        if not os.path.exists(archive):
+            sys.exit(f"wheel.py: there is no archive {archive}")
+        run(tool("objcopy", machine), "--redefine-sym", "stderr=ft_stderr_of_archives", archive, copy)
+        yield copy
+    yield work / "stderr.o"
+
+
+def link(zig, build, out, machine):
+    """The program and the library, linked by zig for GLIBC from the objects and archives of the build. The words are those of the build."""
     cc = [*shlex.split(zig), "cc", "-target", f"{machine}-linux-gnu.{GLIBC}"]
-    libgcc = run("gcc", "-print-libgcc-file-name").strip()
+    libgcc = run(tool("gcc", machine), "-print-libgcc-file-name").strip()
+    parts = out / "parts"
+    parts.mkdir()
     for target, name in (("ftengine_dist", "dist/ftengine"), ("ftengine_shared", "libftengine.so")):
-        line = next(line for line in reversed(run("ninja", "-C", build, "-t", "commands", target).splitlines())
-                    if f" -o {name}" in line or f" -o {os.path.basename(name)}." in line)  # fmt: skip
-        words = shlex.split(line)
-        inputs = [w for w in words if re.search(r"\.(o|a)$", w)]
-        flags = ["-shared", "-Wl,-soname,libftengine.so.0", f"-Wl,--version-script={SOURCE}/library/ftengine.map"] if name.endswith(".so") else []
-        inputs = [i if os.path.isabs(i) else str(build / i) for i in inputs]
-        run(*cc, *flags, "-o", out / os.path.basename(name), *inputs, libgcc, "-lm", "-ldl", "-lpthread")
+        words, flags = link_words(build, target, name), []
+        if name.endswith(".so"):
+            words = archives_for_library(words, parts, machine)
+            flags = ["-shared", "-Wl,-soname,libftengine.so.0", f"-Wl,--version-script={SOURCE}/library/ftengine.map", "-Wl,-z,defs"]
+        run(*cc, *flags, "-o", out / os.path.basename(name), *words, libgcc, "-lm", "-ldl", "-lpthread")
+    shutil.rmtree(parts)
 
 
 def glibc_of(path):
@@ -82,12 +126,15 @@ def needed(path):
     return [name for name in names if not re.match(r"(libc|libm|libpthread|libdl|librt|ld-linux-.*)\.so", name)]
 
 
-def bundle(library):
+def bundle(build, library, machine):
     """Copies what `library` needs beside the C library into its folder, where its run path looks; libz is part of every manylinux."""
-    found = dict(re.findall(r"(\S+) => (/\S+)", run("ldd", library)))
+    found = {Path(os.path.realpath(word)).parent for word in link_words(build, "ftengine_shared", "libftengine.so") if word.endswith(".so")}
     for name in [n for n in needed(library) if n in BUNDLED]:
-        shutil.copy(found[name], library.parent / name)
-        run("strip", "--strip-unneeded", library.parent / name)
+        path = next((folder / name for folder in found if (folder / name).exists()), None)
+        if path is None:
+            sys.exit(f"wheel.py: {name} was not found in {', '.join(map(str, found))}")
+        shutil.copy(path, library.parent / name)
+        run(tool("strip", machine), "--strip-unneeded", library.parent / name)
         yield library.parent / name
 
 
@@ -120,21 +167,23 @@ def main():
     work = a.out / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
+    machine = machine_of(a.build / "dist/ftengine")
     if a.zig:
-        link(a.zig, a.build, work)
+        link(a.zig, a.build, work, machine)
     else:
         shutil.copy(a.build / "dist/ftengine", work / "ftengine")
         shutil.copy(a.build / "libftengine.so", work / "libftengine.so")
     binaries = [work / "ftengine", work / "libftengine.so"]
     for path in binaries:
-        run("strip", "--strip-unneeded", path)
-    binaries += bundle(work / "libftengine.so")
+        run(tool("strip", machine), "--strip-unneeded", path)
+    if not a.zig:
+        binaries += bundle(a.build, work / "libftengine.so", machine)
     for path in binaries:
         lacking = [name for name in needed(path) if name not in BUNDLED and name != "libz.so.1"]
         if lacking:
             sys.exit(f"wheel.py: {path.name} needs {', '.join(lacking)}, which a machine may lack")
     major, minor = max(glibc_of(path) for path in binaries)
-    tag = f"py3-none-manylinux_{major}_{minor}_{os.uname().machine}"
+    tag = f"py3-none-manylinux_{major}_{minor}_{machine}"
     for old in a.out.glob("ftengine-*.whl"):
         old.unlink()
     wheel = a.out / f"ftengine-{version}-{tag}.whl"

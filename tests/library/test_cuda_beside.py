@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """From Python the CUDA module is looked for beside libftengine.so, not beside python: what is missing names that folder, and with a driver and the
-kernels of the emulator beside the library there is a device to train on."""
+kernels of the emulator beside the library there is a device to train on. A module without a driver is an ordinary machine: one line, the program's, and
+training on the CPU; a GPU that lacks its module is one warning, the program's."""
 # ctest: sanitize=leave
 
 import json
@@ -14,6 +15,17 @@ from pathlib import Path
 BUILD, SOURCE = Path(os.environ["BUILD_DIR"]), Path(os.environ["SOURCE_DIR"])
 driver, module = BUILD / "tests/libfake_driver.so", BUILD / "tests/emulator/libemulated_module.so"
 ASK = "import json, ftengine; print(json.dumps(ftengine.devices()))"
+TINY = {"model.path": str(SOURCE / "tests/vectors/trainer/model"), "data.train": str(SOURCE / "tests/vectors/trainer/train.tsv"), "data.max_length": "24",
+        "train.max_steps": "2", "eval.strategy": "no", "data.cache_dir": "none"}  # fmt: skip
+TRAIN = """
+import json, sys, warnings
+import ftengine
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    run = ftengine.train(progress=False, output_dir=sys.argv[1], **json.loads(sys.argv[2]))
+print(json.dumps({"status": run.status, "device": run.json["device"], "steps": run.json["steps"], "warnings": [str(warning.message) for warning in said]}))
+"""
+VERBOSE = "import json, sys, ftengine; ftengine.train(progress=False, verbose=True, output_dir=sys.argv[1], **json.loads(sys.argv[2]))"
 
 with tempfile.TemporaryDirectory(prefix="ftengine-beside-") as folder:
     place = Path(os.path.realpath(folder))
@@ -30,6 +42,37 @@ with tempfile.TemporaryDirectory(prefix="ftengine-beside-") as folder:
         done = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return next(device for device in json.loads(done.stdout) if device["device"] == "cuda:0")
+
+    def output(*command):
+        done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False, cwd=place)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        return done
+
+    def about(text):
+        return [line for line in text.splitlines() if "device.name=auto is the CPU" in line]
+
+    def trained(name):
+        """What a run says of its device: the program beside the module (its lines, its warnings), and Python's."""
+        words = [f"{option}={value}" for option, value in TINY.items()]
+        program = output(place / "package" / "ftengine", "train", *words, f"output.dir=program-{name}").stderr
+        said = json.loads(output(sys.executable, "-c", TRAIN, f"python-{name}", json.dumps(TINY)).stdout)
+        assert said["status"] == "completed" and said["steps"] == 2 and said["device"] == "cpu", said
+        return about(program), about(output(sys.executable, "-c", VERBOSE, f"verbose-{name}", json.dumps(TINY)).stdout), said["warnings"]
+
+    shutil.copy(os.environ["FTENGINE"], place / "package" / "ftengine")
+    lines, verbose, warned = trained("no-module")
+    assert f"warning: {warned[0]}" == lines[0] and len(warned) == 1 and "a GPU (NVIDIA Fake 4096) is not used" in warned[0], (lines, warned)
+    assert [line.replace("program-", "") for line in lines] == [line.replace("verbose-", "") for line in verbose], (lines, verbose)
+
+    if "libcuda.so.1" not in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout:
+        # A module, whichever: without a driver nothing opens it.
+        shutil.copy(module if module.exists() else driver, place / "package" / "libftengine_cuda.so")
+        with_driver = environment.pop("LD_LIBRARY_PATH")
+        lines, verbose, warned = trained("no-driver")
+        assert len(lines) == 1 and "no NVIDIA driver: libcuda.so.1 was not found" in lines[0] and not lines[0].startswith("warning"), lines
+        assert verbose == lines and warned == [], (verbose, warned)
+        environment["LD_LIBRARY_PATH"] = with_driver
+        (place / "package" / "libftengine_cuda.so").unlink()
 
     found = card()
     assert not found["trains"] and f"libftengine_cuda.so was not found in {place}/package" in found["missing"]["message"], found
