@@ -12,7 +12,12 @@ arm=${FT_AARCH64_BUILD:-$BUILD_DIR/aarch64}
 "$SOURCE_DIR/tools/aarch64.sh" "$arm" >out 2>err || fail "the build: $(tail -5 out)"
 file -b "$arm/dist/ftengine" | grep -q aarch64 || fail "what was built is $(file -b "$arm/dist/ftengine")"
 
-cp -r "$SOURCE_DIR/tests/vectors" vectors && cp -r "$here" trainer || fail "copy"
+cp -r "$here" trainer || fail "copy"
+for family in modernbert deberta_v3; do # their shapes before the trainer's vocabulary; weights are drawn
+    mkdir $family && cp trainer/model/vocab.txt $family/ && echo '{"tokenizer_class": "BertTokenizer"}' >$family/tokenizer_config.json || fail "copy"
+    python3 -c "import json, sys; print(json.dumps(json.load(open(sys.argv[1])) | {'vocab_size': len(open('trainer/model/vocab.txt').readlines())}))" \
+        "$SOURCE_DIR/tests/vectors/$family/config.json" >$family/config.json || fail "$family"
+done
 base="trainer/follow.ini data.validation=trainer/validation.tsv eval.strategy=steps eval.steps=5 train.max_steps=10 train.warmup_steps=2 data.cache_dir=none
       model.ignore_mismatched_sizes=true"
 # Values of metrics.jsonl that are no time, and the predictions to the last digit.
@@ -39,10 +44,10 @@ while read -r options; do
 done <<'CASES'
 model.hidden_dropout=0.1 train.lr_scheduler=linear
 train.lr_scheduler=cosine train.label_smoothing=0.1 train.gradient_accumulation_steps=2
-train.precision=bf16 train.optimizer=adamw
+train.precision=bf16
 adapter.type=lora adapter.r=4 adapter.dropout=0.1
-model.path=vectors/modernbert train.loss=focal
-model.path=vectors/deberta_v3
+model.path=modernbert model.init=random train.loss=focal
+model.path=deberta_v3 model.init=random train.lr_scheduler=polynomial
 CASES
 [ $number = 6 ] || fail "$number cases"
 
