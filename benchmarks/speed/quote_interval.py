@@ -47,13 +47,13 @@ def share_of(data, count, draw, path):
     return path
 
 
-def draw_configuration(draw, models, data, scratch, number):
+def draw_configuration(draw, models, data, lengths, scratch, number):
     model = draw.choice(models)
     small = model != models[0]
     texts = share_of(os.path.join(data, "train.tsv"), draw.choice([200, 400] if not small else [600, 1500]), draw, os.path.join(scratch, f"train-{number}.tsv"))
     held = share_of(os.path.join(data, "dev.tsv"), draw.choice([50, 200]), draw, os.path.join(scratch, f"dev-{number}.tsv"))
     words = {
-        "model.path": model, "data.train": texts, "data.validation": held, "data.max_length": draw.choice([32, 64, 128]),
+        "model.path": model, "data.train": texts, "data.validation": held, "data.max_length": draw.choice(lengths),
         "train.batch_size": draw.choice([4, 8, 16, 32]), "train.epochs": draw.choice([1, 2, 3]), "eval.strategy": draw.choice(["no", "epoch", "steps"]),
         "device.threads": draw.choice([1, len(os.sched_getaffinity(0))]), "train.seed": number, "data.cache_dir": "none",
     }  # fmt: skip
@@ -72,6 +72,7 @@ def main():
     parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
     parser.add_argument("--model", default=os.path.join(ROOT, "models", "all-MiniLM-L6-v2"))
     parser.add_argument("--data", default=os.path.join(ROOT, "data", "reviews"), help="a directory with train.tsv and dev.tsv")
+    parser.add_argument("--lengths", type=lambda text: [int(word) for word in text.split(",")], default=[32, 64, 128])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=3, help="that a quote measures")
     parser.add_argument("--seed", type=int, default=1)
@@ -83,7 +84,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="quote-interval-") as scratch:
         models = [options.model, two_layers(options.model, scratch)]
         for number in range(options.runs):
-            words = draw_configuration(draw, models, options.data, scratch, number)
+            words = draw_configuration(draw, models, options.data, options.lengths, scratch, number)
             arguments = [f"{name}={value}" for name, value in words.items()]
             run = os.path.join(scratch, "run")
             shutil.rmtree(run, ignore_errors=True)
