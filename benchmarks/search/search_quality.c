@@ -225,7 +225,7 @@ static ft_status check(void) {
 }
 
 // ---- serve ----------------------------------------------------------------------------------------------------------
-// study SEED; then for each trial: trial; float NAME LOW HIGH LOG STEP, int NAME LOW HIGH LOG and choice NAME COUNT, which are answered
+// study SEED; learn NAME: the study so far is what the next ones learn from, with those before (`cold SEED`: a study that learns from none). For each trial: trial; float NAME LOW HIGH LOG STEP, int NAME LOW HIGH LOG and choice NAME COUNT, which are answered
 // with a value, a choice with its index; constraint VALUE; complete VALUE or fail.
 
 typedef struct serving {
@@ -233,15 +233,27 @@ typedef struct serving {
     ft_trials trials;
     ft_arena arena;
     asker a;
+    ft_lessons lessons;
+    ft_arena learnt; // the lessons'
 } serving;
 
-static ft_status new_study(serving *s, uint64_t seed) {
+static ft_status new_study(serving *s, uint64_t seed, bool warm) {
     ft_sampler_free(s->a.sampler);
     ft_trials_free(&s->trials);
     s->options.seed = seed;
+    s->options.lessons = warm && s->lessons.sources > 0 ? &s->lessons : NULL;
     s->a = (asker){.trials = &s->trials, .arena = &s->arena};
     FT_TRY(ft_trials_init(&s->trials, 1, (bool[]){false}));
     return ft_sampler_new(&s->options, &s->trials, &s->a.sampler);
+}
+
+static ft_status learn(serving *s, const char *name) {
+    const ft_trials *t = &s->trials;
+    for (int64_t i = 0; i < t->count; i++)
+        for (int p = 0; p < t->trial[i].param_count; p++)
+            FT_TRY(ft_lessons_axis(&s->lessons, &s->learnt, t->names.name[t->trial[i].params[p].name],
+                                   t->distributions[t->trial[i].params[p].distribution]));
+    return ft_lessons_add(&s->lessons, &s->learnt, name, t);
 }
 
 static ft_status serve_line(serving *s, const char *line) {
@@ -251,8 +263,10 @@ static ft_status serve_line(serving *s, const char *line) {
     double low, high, value;
     int log, count;
     unsigned long long seed;
-    if (sscanf(line, "study %llu", &seed) == 1) return new_study(s, seed);
+    if (sscanf(line, "study %llu", &seed) == 1) return new_study(s, seed, true);
+    if (sscanf(line, "cold %llu", &seed) == 1) return new_study(s, seed, false);
     if (a->sampler == NULL) return ft_fail(FT_INVALID, "serve", "study SEED comes first");
+    if (sscanf(line, "learn %63s", name) == 1) return learn(s, name);
     if (strcmp(line, "trial\n") == 0) {
         ft_arena_free(&s->arena);
         return ft_trials_append(&s->trials, FT_RUNNING, &a->number);
@@ -286,6 +300,7 @@ static ft_status serve(char *settings) {
     ft_sampler_free(s.a.sampler);
     ft_trials_free(&s.trials);
     ft_arena_free(&s.arena);
+    ft_arena_free(&s.learnt);
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "hpo/search/sampler.h"
 
+#include "hpo/search/adopt.h"
 #include "hpo/search/grid.h"
 #include "hpo/search/history/random_stream.h"
 #include "hpo/search/tpe/cache.h"
@@ -15,6 +16,8 @@ struct ft_sampler {
     ft_tpe_cache *cache;
     ft_grid grid;
     bool *drawn; // [drawn_count] by trial: its joint sample is made
+    ft_gp_teachers teachers; // of the options' lessons
+    const double **adopted;  // [drawn_count] by trial: values of a teacher's trial that it repeats, or NULL
     int64_t drawn_count;
 };
 
@@ -26,6 +29,15 @@ ft_sampler_options ft_sampler_defaults(void) {
                                 .fine = FT_SWITCH_OFF,
                                 .constant_liar = true,
                                 .gp = ft_gp_defaults()};
+}
+
+static ft_status check_learning(const ft_sampler_options *o, const ft_trials *trials) {
+    const bool learns = o->kind == FT_SAMPLER_TPE || o->kind == FT_SAMPLER_AUTO || o->kind == FT_SAMPLER_GP;
+    if (learns && trials->objectives == 1) return FT_OK;
+    if (learns) return ft_fail(FT_INVALID, "study.learn_from", "is for one objective, and there are %d", trials->objectives);
+    ft_fail(FT_INVALID, "study.learn_from", "this sampler learns from no trials");
+    ft_hint("study.sampler = auto, gp or tpe");
+    return FT_INVALID;
 }
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
@@ -43,6 +55,7 @@ ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, f
         ft_hint("study.sampler = tpe takes several");
         return status;
     }
+    if (options->lessons != NULL) FT_TRY(check_learning(options, trials));
     ft_sampler *s = ft_calloc(1, sizeof *s, "a sampler");
     if (s == NULL) return FT_NO_MEMORY;
     s->options = *options;
@@ -51,7 +64,9 @@ ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, f
     s->trials = trials;
     ft_status status = FT_OK;
     if (options->kind == FT_SAMPLER_GRID) status = ft_grid_init(&s->grid, options->axes, options->axis_count);
-    if (may_be_tpe && !options->plain) status = ft_tpe_cache_new(&s->cache);
+    if (options->lessons != NULL) status = ft_gp_teachers_init(options->lessons, &s->teachers);
+    if (options->lessons != NULL) s->options.gp.teachers = &s->teachers;
+    if (status == FT_OK && may_be_tpe && !options->plain) status = ft_tpe_cache_new(&s->cache);
     if (status != FT_OK) {
         ft_sampler_free(s);
         return status;
@@ -65,7 +80,9 @@ void ft_sampler_free(ft_sampler *s) {
     ft_subspaces_free(&s->subspaces);
     ft_tpe_cache_free(s->cache);
     ft_grid_free(&s->grid);
+    ft_gp_teachers_free(&s->teachers);
     free(s->drawn);
+    free(s->adopted);
     free(s);
 }
 
@@ -74,10 +91,12 @@ static bool multivariate(const ft_sampler *s) {
     return s->options.multivariate == FT_SWITCH_AUTO && s->trials->objectives == 1;
 }
 
-static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace, double *values) {
+static ft_status tpe_leaning(ft_sampler *s, int64_t number, const ft_subspace *subspace, ft_lean *lean, double *values) {
     ft_tpe_options options = {.seed = s->options.seed,
                               .candidates = s->options.candidates,
                               .constant_liar = s->options.constant_liar,
+                              .lean = lean != NULL ? ft_lean_at : NULL,
+                              .lean_context = lean,
                               .announced = multivariate(s),
                               .branch_split = s->options.branch_split,
                               .given = s->options.branch_joint,
@@ -85,6 +104,16 @@ static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace,
                                       (s->options.fine == FT_SWITCH_AUTO && s->trials->objectives == 1)};
     if (s->cache == NULL) return ft_tpe_suggest(s->trials, &options, number, subspace, values);
     return ft_tpe_cache_suggest(s->cache, s->trials, &options, number, subspace, values);
+}
+
+static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace, double *values) {
+    ft_arena arena = {0};
+    ft_lean lean;
+    if (s->options.lessons == NULL) return tpe_leaning(s, number, subspace, NULL, values);
+    ft_status status = ft_lean_of(&s->teachers, s->trials, number, subspace, &arena, &lean);
+    if (status == FT_OK) status = tpe_leaning(s, number, subspace, lean.strength > 0 ? &lean : NULL, values);
+    ft_arena_free(&arena);
+    return status;
 }
 
 // ---- Joint samples ----------------------------------------------------------------------------------------------
@@ -116,8 +145,13 @@ static ft_sampler_kind kind_of(const ft_sampler *s) {
 // Of a Gaussian process. A trial that failed has told something, and a start that only waits for others might never end.
 static bool begun(const ft_sampler *s) { return ended(s->trials) >= s->options.startup_trials; }
 
+static bool starting(const ft_sampler *s) {
+    return kind_of(s) == FT_SAMPLER_GP ? !begun(s) : s->trials->finished < s->options.startup_trials;
+}
+
 static ft_status draw_joint(ft_sampler *s, int64_t number) {
     const ft_sampler_kind kind = kind_of(s);
+    if (s->options.lessons != NULL && starting(s)) return ft_adopt(&s->teachers, s->trials, number, &s->adopted[number]);
     if (kind == FT_SAMPLER_GRID) return ft_grid_draw(&s->grid, s->trials, number);
     if (kind == FT_SAMPLER_GP) return begun(s) ? ft_gp_draw(s->trials, &s->options.gp, number) : FT_OK;
     if (kind != FT_SAMPLER_TPE || !multivariate(s) || s->trials->finished < s->options.startup_trials)
@@ -143,6 +177,11 @@ static ft_status draw_joint_once(ft_sampler *s, int64_t number) {
         for (int64_t i = s->drawn_count; i < wanted; i++)
             drawn[i] = false;
         s->drawn = drawn;
+        const double **adopted = ft_realloc(s->adopted, (size_t)wanted, sizeof *adopted, "a sampler");
+        if (adopted == NULL) return FT_NO_MEMORY;
+        for (int64_t i = s->drawn_count; i < wanted; i++)
+            adopted[i] = NULL;
+        s->adopted = adopted;
         s->drawn_count = wanted;
     }
     if (s->drawn[number]) return FT_OK;
@@ -267,6 +306,8 @@ ft_status ft_sampler_suggest(ft_sampler *s, int64_t number, const char *name, co
         *value = known->value;
         return FT_OK;
     }
+    const double *row = s->adopted[number];
+    if (row != NULL && ft_adopted_value(s->options.lessons, row, name, distribution, value)) return FT_OK;
     return draw_alone(s, number, name_id, distribution_id, value);
 }
 

@@ -44,6 +44,9 @@ typedef struct ft_sampler_options {
     // GP, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always) and
     // constant_liar (running trials of others count)
     ft_gp_options gp;
+    // TPE, GP, AUTO of one objective: what other studies have found (gp/lessons.h; adopt.h says how it is used). It must
+    // outlive the sampler. NULL: nothing
+    const ft_lessons *lessons;
     // GRID only
     const ft_grid_axis *axes;
     int axis_count;

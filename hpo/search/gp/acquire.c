@@ -12,13 +12,31 @@ static void chain(const ft_gp_acquisition *q, double by_mean, double by_variance
         gradient[a] += by_mean * q->scratch[a] + by_variance * q->scratch[q->axes + a];
 }
 
+void ft_gp_believe(ft_gp_acquisition *q, const double *point, double *mean, double *variance, double *mean_gradient,
+                   double *variance_gradient) {
+    ft_gp_ask(&q->objective, point, mean, variance, mean_gradient, variance_gradient);
+    if (q->belief != NULL)
+        ft_gp_belief_add(q->belief, q->axes, point, mean, variance, mean_gradient, variance_gradient);
+}
+
+double ft_gp_chance(ft_gp_acquisition *q, const double *point) {
+    double mean, variance, slope, other, value = 0;
+    for (int l = 0; l < q->limits; l++) {
+        ft_gp_ask(&q->limit[l], point, &mean, &variance, NULL, NULL);
+        value += ft_log_chance(-mean / sqrt(variance), &slope);
+    }
+    if (!q->doubts) return value;
+    ft_gp_ask(&q->odds, point, &mean, &variance, NULL, NULL);
+    return value + ft_gp_log_odds(mean, variance, &slope, &other);
+}
+
 double ft_gp_acquire(ft_gp_acquisition *q, const double *point, double *gradient) {
     double *by_place = gradient != NULL ? q->scratch : NULL,
            *by_place2 = gradient != NULL ? q->scratch + q->axes : NULL;
     double mean, variance, slope, value = 0;
     if (gradient != NULL) memset(gradient, 0, (size_t)q->axes * sizeof *gradient);
     if (q->improves) {
-        ft_gp_ask(&q->objective, point, &mean, &variance, by_place, by_place2);
+        ft_gp_believe(q, point, &mean, &variance, by_place, by_place2);
         const double deviation = sqrt(variance), z = (q->best - mean) / deviation;
         value += log(deviation) + ft_log_improvement(z, &slope);
         chain(q, -slope / deviation, (1 - z * slope) / (2 * variance), gradient);

@@ -294,3 +294,18 @@ ft_status ft_gp_climb_run(const ft_gp_climb *c, ft_arena *arena, double *point, 
     *branch = best->branch;
     return FT_OK;
 }
+
+ft_status ft_gp_climb_list(const ft_gp_climb *c, ft_arena *arena, int most, double *points, int *count) {
+    const size_t axes = (size_t)c->axes->count;
+    candidate *list = ft_arena_alloc(arena, (size_t)(c->candidates + 1) * sizeof *list);
+    int made;
+    *count = 0;
+    if (list == NULL) return FT_NO_MEMORY;
+    FT_TRY(make_candidates(c, arena, list, &made));
+    const int wanted = made < most ? made : most, first = made > most ? wanted / 2 : wanted, others = made - first;
+    for (int i = 0; i < wanted; i++) {
+        const int at = i < first ? i : first + (int)((int64_t)(i - first) * others / (wanted - first));
+        memcpy(points + (size_t)(*count)++ * axes, list[at].point, axes * sizeof *points);
+    }
+    return FT_OK;
+}

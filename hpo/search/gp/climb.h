@@ -22,5 +22,7 @@ typedef struct ft_gp_climb {
 // point [axes] and branch: the best of all that fit the fixed values and that no trial has tried; *branch = -1: none
 // fits.
 ft_status ft_gp_climb_run(const ft_gp_climb *climb, ft_arena *arena, double *point, int *branch);
+// points [most][axes]: candidates, half of them the most promising ones, half evenly from the others. *count of them.
+ft_status ft_gp_climb_list(const ft_gp_climb *climb, ft_arena *arena, int most, double *points, int *count);
 
 #endif

@@ -58,7 +58,7 @@ static ft_status init(const ft_gp_points *points, ft_arena *arena, fitting *f) {
 }
 
 // Starts: all axes alike and long or short, with much noise or hardly any. The most likely of them is followed.
-static ft_status best_of(fitting *f, int steps, ft_arena *arena, double *theta) {
+static ft_status best_of(fitting *f, int steps, ft_arena *arena, double *theta, double *evidence) {
     const int axes = f->pairs.axes, size = ft_gp_theta_size(axes), used = f->y != NULL ? size : size - 1;
     double *low = ft_arena_alloc(arena, 5 * (size_t)size * sizeof *low), *high = low + size, *start = high + size,
            *unused = start + size;
@@ -79,18 +79,20 @@ static ft_status best_of(fitting *f, int steps, ft_arena *arena, double *theta) 
     }
     const ft_minimise m = {
         .function = objective, .context = f, .low = low, .high = high, .n = used, .steps = steps, .tolerance = 0.02};
-    return ft_minimise_run(&m, theta, &value);
+    FT_TRY(ft_minimise_run(&m, theta, &value));
+    if (evidence != NULL) *evidence = -value;
+    return FT_OK;
 }
 
-ft_status ft_gp_fit(const ft_gp_points *points, const double *y, ft_arena *arena, double *theta) {
+ft_status ft_gp_fit(const ft_gp_points *points, const double *y, ft_arena *arena, double *theta, double *evidence) {
     fitting f = {.y = y};
     FT_TRY(init(points, arena, &f));
-    return best_of(&f, STEPS, arena, theta);
+    return best_of(&f, STEPS, arena, theta, evidence);
 }
 
 ft_status ft_gp_fit_classifier(const ft_gp_points *points, const bool *good, double offset, ft_arena *arena,
                                double *theta) {
     fitting f = {.good = good, .offset = offset};
     FT_TRY(init(points, arena, &f));
-    return best_of(&f, CLASSIFIER_STEPS, arena, theta);
+    return best_of(&f, CLASSIFIER_STEPS, arena, theta, NULL);
 }

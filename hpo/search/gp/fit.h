@@ -8,8 +8,8 @@
 
 #include "hpo/search/gp/model.h"
 
-// theta [axes + 2] for values y of mean 0 and variance 1.
-ft_status ft_gp_fit(const ft_gp_points *points, const double *y, ft_arena *arena, double *theta);
+// theta [axes + 2] for values y of mean 0 and variance 1. *evidence, where wanted: ln of likelihood times prior there.
+ft_status ft_gp_fit(const ft_gp_points *points, const double *y, ft_arena *arena, double *theta, double *evidence);
 // theta [axes + 2] for labels; its noise means nothing.
 ft_status ft_gp_fit_classifier(const ft_gp_points *points, const bool *good, double offset, ft_arena *arena,
                                double *theta);

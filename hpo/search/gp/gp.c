@@ -1,7 +1,8 @@
 #include "hpo/search/gp/gp.h"
 
+#include "hpo/search/gp/choose.h"
 #include "hpo/search/gp/classifier.h"
-#include "hpo/search/gp/climb.h"
+#include "hpo/search/gp/drawing.h"
 #include "hpo/search/gp/fit.h"
 
 #include <math.h>
@@ -15,54 +16,9 @@ ft_gp_options ft_gp_defaults(void) {
         .warp = FT_GP_HALF, .fitted = 80, .modelled = 300, .candidates = 800, .starts = 5, .pending = true};
 }
 
-typedef struct drawing {
-    const ft_trials *trials;
-    const ft_gp_options *options;
-    int64_t number;
-    ft_arena arena;
-    ft_gp_axes axes;
-    ft_gp_targets targets;
-    double *points; // [targets][axes]
-    ft_gp_acquisition acquisition;
-    double *elite; // [elites][axes]
-    int elites;
-} drawing;
+typedef ft_gp_drawing drawing;
 
 // ---- which trials ---------------------------------------------------------------------------------------------------
-
-typedef struct ranked {
-    double loss;
-    int at;
-} ranked;
-
-static int by_loss(const void *a, const void *b) {
-    const ranked *x = a, *y = b;
-    if (x->loss != y->loss) return x->loss < y->loss ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-// Of `count` items with losses, at most `most`: the better half of these, and of the rest evenly by age. chosen [most],
-// oldest first; how many.
-static int choose(const double *loss, int count, int most, ranked *scratch, bool *mark, int *chosen) {
-    int made = 0;
-    for (int i = 0; i < count; i++)
-        scratch[i] = (ranked){loss != NULL ? loss[i] : 0, i}, mark[i] = count <= most;
-    if (count > most) {
-        const int better = loss != NULL ? most / 2 : 0;
-        if (loss != NULL) qsort(scratch, (size_t)count, sizeof *scratch, by_loss);
-        for (int i = 0; i < better; i++)
-            mark[scratch[i].at] = true;
-        int rest = 0, wanted = most - better, others = count - better;
-        for (int i = 0; i < count; i++) {
-            if (mark[i]) continue;
-            mark[i] = (int64_t)(rest + 1) * wanted / others > (int64_t)rest * wanted / others;
-            rest++;
-        }
-    }
-    for (int i = 0; i < count; i++)
-        if (mark[i]) chosen[made++] = i;
-    return made;
-}
 
 // Points of some targets; values go along.
 typedef struct sample {
@@ -86,7 +42,7 @@ static ft_status take(drawing *d, const int *from, const double *y, const bool *
 }
 
 typedef struct choosing {
-    ranked *scratch;
+    ft_gp_ranked *scratch;
     bool *mark;
     int *chosen, *from;
     double *value, *y;
@@ -132,35 +88,82 @@ static ft_status add_expected(drawing *d, const double *theta, sample *s, ft_gp_
     return s->points.count > before ? ft_gp_model_of(&s->points, s->y, theta, &d->arena, model) : FT_OK;
 }
 
-// A model of values [count] of the targets from [count].
-static ft_status learn(drawing *d, choosing *c, int count, ft_gp_model *model, bool expected) {
-    sample fitted, all;
-    double *theta = ft_arena_alloc(&d->arena, (size_t)ft_gp_theta_size(d->axes.count) * sizeof *theta);
-    if (theta == NULL) return FT_NO_MEMORY;
-    int some = choose(c->value, count, d->options->fitted, c->scratch, c->mark, c->chosen);
-    FT_TRY(take(d, c->from, c->y, NULL, c->chosen, some, 0, &fitted));
-    FT_TRY(ft_gp_fit(&fitted.points, fitted.y, &d->arena, theta));
-    some = choose(c->value, count, d->options->modelled, c->scratch, c->mark, c->chosen);
+// Scales for y [count], of the targets from [count]. *evidence of *some values.
+static ft_status find_scales(drawing *d, choosing *c, const double *y, int count, double **theta, double *evidence,
+                             int *some) {
+    sample fitted;
+    *theta = ft_arena_alloc(&d->arena, (size_t)ft_gp_theta_size(d->axes.count) * sizeof **theta);
+    if (*theta == NULL) return FT_NO_MEMORY;
+    *some = ft_gp_choose(c->value, count, d->options->fitted, c->scratch, c->mark, c->chosen);
+    FT_TRY(take(d, c->from, y, NULL, c->chosen, *some, 0, &fitted));
+    return ft_gp_fit(&fitted.points, fitted.y, &d->arena, *theta, evidence);
+}
+
+// A model of values y [count] of the targets from [count].
+static ft_status learn(drawing *d, choosing *c, int count, const double *theta, ft_gp_model *model, bool expected) {
+    sample all;
+    int some = ft_gp_choose(c->value, count, d->options->modelled, c->scratch, c->mark, c->chosen);
     FT_TRY(take(d, c->from, c->y, NULL, c->chosen, some, expected ? MOST_RUNNING + MOST_FAILED : 0, &all));
     FT_TRY(ft_gp_model_of(&all.points, all.y, theta, &d->arena, model));
     return expected ? add_expected(d, theta, &all, model) : FT_OK;
 }
 
+// What teachers leave of the values in place of these, with their own scales, where that is more likely.
+static ft_status hear_teachers(drawing *d, choosing *c, int count, double **theta, double evidence) {
+    ft_gp_belief *belief = ft_arena_alloc(&d->arena, sizeof *belief);
+    double *residual = ft_arena_alloc(&d->arena, (size_t)(count + 1) * sizeof *residual), *own, likely;
+    const double **points = ft_arena_alloc(&d->arena, (size_t)(count + 1) * sizeof *points);
+    bool trusted;
+    int some;
+    if (belief == NULL || residual == NULL || points == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_gp_belief_of(d->options->teachers, d->trials, &d->axes, &d->arena, belief, &trusted));
+    for (int i = 0; i < count; i++)
+        points[i] = d->points + (size_t)c->from[i] * (size_t)d->axes.count;
+    if (!trusted || !ft_gp_belief_regress(belief, points, c->y, count, residual)) return FT_OK;
+    FT_TRY(find_scales(d, c, residual, count, &own, &likely, &some));
+    if (!(likely - ft_gp_belief_cost(belief, some) > evidence)) return FT_OK;
+    d->acquisition.belief = belief;
+    *theta = own;
+    memcpy(c->y, residual, (size_t)count * sizeof *residual);
+    return FT_OK;
+}
+
+// What 1 of y is as a loss, among the better half, which is not bent.
+static double unit_of(const double *loss, const double *y, int count) {
+    int best = 0, other = -1;
+    for (int i = 1; i < count; i++)
+        if (loss[i] < loss[best]) best = i;
+    for (int i = 0; i < count; i++) {
+        int less = 0;
+        for (int k = 0; k < count; k++)
+            less += loss[k] < loss[i];
+        if (2 * less < count && (other < 0 || loss[i] > loss[other])) other = i;
+    }
+    return other != best && y[other] > y[best] ? (loss[other] - loss[best]) / (y[other] - y[best]) : 0;
+}
+
 static ft_status learn_losses(drawing *d, choosing *c) {
     ft_gp_targets *t = &d->targets;
     ft_gp_acquisition *q = &d->acquisition;
-    int count = 0;
+    double *theta, evidence;
+    int count = 0, some;
     for (int i = 0; i < t->count; i++)
         if (!isnan(t->loss[i])) c->from[count] = i, c->value[count++] = t->loss[i];
     if (count < 2) return FT_OK;
     FT_TRY(ft_gp_warp_losses(d->options->warp, c->value, count, &d->arena, c->y));
-    FT_TRY(learn(d, c, count, &q->objective, true));
+    d->unit = unit_of(c->value, c->y, count);
+    FT_TRY(find_scales(d, c, c->y, count, &theta, &evidence, &some));
+    // Every other trial, and not for ever: who is wrong in a way that ranks do not show costs half of few.
+    const bool hears = d->options->teachers != NULL && d->number % 2 == 1 && count <= FT_TEACHERS_HEARD;
+    if (hears) FT_TRY(hear_teachers(d, c, count, &theta, evidence));
+    d->noise = exp(theta[1 + d->axes.count]);
+    FT_TRY(learn(d, c, count, theta, &q->objective, true));
     // The best is what the model says of the best: noise may have made one trial look better than it is.
     q->best = INFINITY;
     for (int i = 0; i < t->count; i++) {
         double mean, variance;
         if (!t->keeps[i]) continue;
-        ft_gp_ask(&q->objective, d->points + (size_t)i * (size_t)d->axes.count, &mean, &variance, NULL, NULL);
+        ft_gp_believe(q, d->points + (size_t)i * (size_t)d->axes.count, &mean, &variance, NULL, NULL);
         q->best = fmin(q->best, mean);
     }
     q->improves = isfinite(q->best);
@@ -173,8 +176,8 @@ static ft_status learn_limits(drawing *d, choosing *c) {
     q->limit = ft_arena_alloc(&d->arena, (size_t)(t->limits + 1) * sizeof *q->limit);
     if (q->limit == NULL) return FT_NO_MEMORY;
     for (int l = 0; l < t->limits; l++) {
-        int count = 0;
-        double mean, smallest = INFINITY, largest = -INFINITY;
+        int count = 0, some;
+        double *theta, mean, smallest = INFINITY, largest = -INFINITY;
         for (int i = 0; i < t->count; i++) {
             const double value = t->constraint[(size_t)l * (size_t)t->count + (size_t)i];
             if (isnan(value)) continue;
@@ -187,7 +190,8 @@ static ft_status learn_limits(drawing *d, choosing *c) {
         ft_gp_warp_limit(c->value, count, c->y, &mean);
         for (int i = 0; i < count; i++)
             c->y[i] -= mean, c->value[i] = fabs(c->value[i]); // near the limit it has to be known best
-        FT_TRY(learn(d, c, count, &q->limit[q->limits], false));
+        FT_TRY(find_scales(d, c, c->y, count, &theta, NULL, &some));
+        FT_TRY(learn(d, c, count, theta, &q->limit[q->limits], false));
         q->limit[q->limits++].offset = mean;
     }
     return FT_OK;
@@ -202,10 +206,10 @@ static ft_status learn_ends(drawing *d, choosing *c) {
     for (int i = 0; i < t->count; i++)
         c->from[i] = i;
     const double offset = log((t->losses + 1.0) / (t->bad + 1.0));
-    int some = choose(NULL, t->count, d->options->fitted, c->scratch, c->mark, c->chosen);
+    int some = ft_gp_choose(NULL, t->count, d->options->fitted, c->scratch, c->mark, c->chosen);
     FT_TRY(take(d, c->from, NULL, t->good, c->chosen, some, 0, &fitted));
     FT_TRY(ft_gp_fit_classifier(&fitted.points, fitted.good, offset, &d->arena, theta));
-    some = choose(NULL, t->count, d->options->modelled, c->scratch, c->mark, c->chosen);
+    some = ft_gp_choose(NULL, t->count, d->options->modelled, c->scratch, c->mark, c->chosen);
     FT_TRY(take(d, c->from, NULL, t->good, c->chosen, some, 0, &all));
     FT_TRY(ft_gp_classifier_of(&all.points, all.good, offset, theta, &d->arena, &d->acquisition.odds));
     d->acquisition.doubts = true;
@@ -222,8 +226,8 @@ static ft_status find_elite(drawing *d, choosing *c) {
     const size_t axes = (size_t)d->axes.count;
     int count = 0;
     for (int i = 0; i < d->targets.count; i++)
-        if (d->targets.keeps[i]) c->scratch[count++] = (ranked){d->targets.loss[i], i};
-    qsort(c->scratch, (size_t)count, sizeof *c->scratch, by_loss);
+        if (d->targets.keeps[i]) c->scratch[count++] = (ft_gp_ranked){d->targets.loss[i], i};
+    qsort(c->scratch, (size_t)count, sizeof *c->scratch, ft_gp_by_loss);
     d->elites = count < ELITES ? count : ELITES;
     d->elite = ft_arena_alloc(&d->arena, (ELITES * axes + 1) * sizeof *d->elite);
     if (d->elite == NULL) return FT_NO_MEMORY;
@@ -232,7 +236,7 @@ static ft_status find_elite(drawing *d, choosing *c) {
     return FT_OK;
 }
 
-static ft_status prepare(drawing *d, int name, int distribution) {
+ft_status ft_gp_prepare(ft_gp_drawing *d, int name, int distribution) {
     choosing c;
     FT_TRY(ft_gp_axes_of(d->trials, name, distribution, &d->arena, &d->axes));
     FT_TRY(ft_gp_targets_of(d->trials, &d->arena, &d->targets));
@@ -272,16 +276,22 @@ static ft_status climb(drawing *d, const ft_gp_branches *branches, double **poin
     return ft_gp_climb_run(&c, &d->arena, *point, branch);
 }
 
-static ft_status draw_all(drawing *d, ft_trials *trials) {
-    ft_gp_branches branches;
-    double *point, *loss = ft_arena_alloc(&d->arena, (size_t)(trials->count + 1) * sizeof *loss);
-    int k;
+ft_status ft_gp_all_branches(ft_gp_drawing *d, ft_gp_branches *branches) {
+    const ft_trials *trials = d->trials;
+    double *loss = ft_arena_alloc(&d->arena, (size_t)(trials->count + 1) * sizeof *loss);
     if (loss == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0; i < trials->count; i++)
         loss[i] = NAN;
     for (int i = 0; i < d->targets.count; i++)
         if (d->targets.keeps[i]) loss[d->targets.number[i]] = d->targets.loss[i];
-    FT_TRY(ft_gp_branches_of(trials, &d->axes, loss, &d->arena, &branches));
+    return ft_gp_branches_of(trials, &d->axes, loss, &d->arena, branches);
+}
+
+static ft_status draw_all(drawing *d, ft_trials *trials) {
+    ft_gp_branches branches;
+    double *point;
+    int k;
+    FT_TRY(ft_gp_all_branches(d, &branches));
     FT_TRY(climb(d, &branches, &point, &k));
     for (int a = 0; k >= 0 && a < d->axes.count; a++) {
         const ft_gp_branch *b = &branches.branch[k];
@@ -300,7 +310,7 @@ ft_status ft_gp_draw(ft_trials *trials, const ft_gp_options *options, int64_t nu
     for (int64_t i = 0; i < trials->count && !any; i++)
         any = ft_trial_finished(trials->trial[i].state) && trials->trial[i].param_count > 0;
     if (!any) return FT_OK;
-    status = prepare(&d, -1, -1);
+    status = ft_gp_prepare(&d, -1, -1);
     if (status == FT_OK && d.axes.count > 0) status = draw_all(&d, trials);
     ft_arena_free(&d.arena);
     return status;
@@ -323,7 +333,7 @@ static ft_status draw_one(drawing *d, int name, int distribution, double *value)
 ft_status ft_gp_draw_alone(ft_trials *trials, const ft_gp_options *options, int64_t number, int name, int distribution,
                            double *value) {
     drawing d = {.trials = trials, .options = options, .number = number};
-    ft_status status = prepare(&d, name, distribution);
+    ft_status status = ft_gp_prepare(&d, name, distribution);
     if (status == FT_OK) status = draw_one(&d, name, distribution, value);
     ft_arena_free(&d.arena);
     return status;

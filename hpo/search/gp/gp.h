@@ -8,15 +8,17 @@
 #define FT_HPO_GP_H
 
 #include "hpo/search/gp/targets.h"
+#include "hpo/search/gp/teachers.h"
 
 typedef struct ft_gp_options {
     uint64_t seed;
     ft_gp_warp warp;
-    int fitted;     // trials that scales are found from, at most
-    int modelled;   // trials that are learned from, at most: the better half and others evenly over the study
-    int candidates; // points that are looked at
-    int starts;     // of them, that steps begin from
-    bool pending;   // trials that run count
+    int fitted;               // trials that scales are found from, at most
+    int modelled;             // trials that are learned from, at most: the better half and others evenly over the study
+    int candidates;           // points that are looked at
+    int starts;               // of them, that steps begin from
+    bool pending;             // trials that run count
+    ft_gp_teachers *teachers; // what other studies have found (belief.h); NULL: there are none
 } ft_gp_options;
 
 ft_gp_options ft_gp_defaults(void);

@@ -228,25 +228,26 @@ void ft_gp_ask(ft_gp_model *m, const double *point, double *mean, double *varian
         k[i] *= m->variance;
         sum += k[i] * m->alpha[i];
     }
-    ft_matrix_rows(m->precision, k, n, pull);
-    for (int i = 0; i < n; i++)
+    if (variance != NULL) ft_matrix_rows(m->precision, k, n, pull);
+    for (int i = 0; variance != NULL && i < n; i++)
         explained += k[i] * pull[i];
     const double least = 1e-12 * m->variance, left = m->variance - explained;
     *mean = m->offset + sum;
-    *variance = left > least ? left : least;
+    if (variance != NULL) *variance = left > least ? left : least;
     if (mean_gradient == NULL) return;
     for (int a = 0; a < p->axes; a++) {
-        mean_gradient[a] = variance_gradient[a] = 0;
+        mean_gradient[a] = 0;
+        if (variance_gradient != NULL) variance_gradient[a] = 0;
         if (p->choice[a] || isnan(point[a])) continue;
         const double *x = p->at + (size_t)a * (size_t)p->capacity, at = point[a] - 0.5;
         double by_mean = 0, by_variance = 0;
         for (int i = 0; i < n; i++) {
             const double step = m->slope[i] * (x[i] - at);
             by_mean += step * m->alpha[i];
-            by_variance += step * pull[i];
+            if (variance_gradient != NULL) by_variance += step * pull[i];
         }
         const double scale = m->variance * m->weight[a] * 5 / 3;
         mean_gradient[a] = scale * by_mean;
-        variance_gradient[a] = left > least ? -2 * scale * by_variance : 0;
+        if (variance_gradient != NULL) variance_gradient[a] = left > least ? -2 * scale * by_variance : 0;
     }
 }

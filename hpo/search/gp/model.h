@@ -72,7 +72,8 @@ ft_status ft_gp_model_of(const ft_gp_points *points, const double *y, const doub
                          ft_gp_model *out);
 ft_status ft_gp_model_room(const ft_gp_points *points, const double *theta, ft_arena *arena, ft_gp_model *out);
 // Mean and variance (without noise, at least 1e-12 of the kernel's) at a point [axes]. With gradients [axes] not NULL
-// also theirs by the coordinates of numbers; 0 by choices and what the point lacks.
+// also theirs by the coordinates of numbers; 0 by choices and what the point lacks. variance NULL, and its gradient
+// with it: the mean alone, which costs a fraction.
 void ft_gp_ask(ft_gp_model *model, const double *point, double *mean, double *variance, double *mean_gradient,
                double *variance_gradient);
 

@@ -288,6 +288,7 @@ ft_status ft_tpe_cache_suggest(ft_tpe_cache *c, const ft_trials *trials, const f
     FT_TRY(ft_parzen_fast_log_density(&below->fast, &below->parzen, c->points, options->candidates, c->density));
     FT_TRY(ft_parzen_fast_log_density(&above->fast, &above->parzen, c->points, options->candidates,
                                       c->density + candidates));
+    ft_tpe_lean(options, c->points, width, c->density);
     int best = ft_tpe_choose(c->density, c->density + candidates, options->candidates);
     memcpy(values, c->points + (size_t)best * width, width * sizeof *values);
     return FT_OK;

@@ -105,6 +105,11 @@ ft_status ft_tpe_draw(const ft_trials *trials, const ft_tpe_options *options, in
     return room ? FT_OK : FT_NO_MEMORY;
 }
 
+void ft_tpe_lean(const ft_tpe_options *options, const double *points, size_t width, double *good) {
+    for (int c = 0; options->lean != NULL && c < options->candidates; c++)
+        good[c] += options->lean(options->lean_context, points + (size_t)c * width);
+}
+
 int ft_tpe_choose(const double *good, const double *other, int count) {
     int best = 0;
     for (int i = 1; i < count; i++)
@@ -127,6 +132,7 @@ ft_status ft_tpe_suggest(const ft_trials *trials, const ft_tpe_options *options,
         density[c] = ft_parzen_log_density(&below, points + c * width, scratch);
         density[candidates + c] = ft_parzen_log_density(&above, points + c * width, scratch);
     }
+    ft_tpe_lean(options, points, width, density);
     int best = ft_tpe_choose(density, density + candidates, options->candidates);
     memcpy(values, points + (size_t)best * width, width * sizeof *values);
 done:

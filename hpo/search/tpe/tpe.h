@@ -16,7 +16,9 @@ typedef struct ft_tpe_options {
                         // that a rare branch of a space learns from its own trials. Optuna: off
     bool given;         // parameters of the subspace that the trial has already keep their values, and the others are
                         // drawn to go with them. Optuna: off
-    bool fine;          // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts. Optuna: off
+    double (*lean)(void *context, const double *values); // added to ln of the ratio of a candidate; NULL: nothing
+    void *lean_context;
+    bool fine; // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts. Optuna: off
 } ft_tpe_options;
 
 // The two estimators of a subspace for trial `number`. Free both.
@@ -27,6 +29,8 @@ void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good,
 // points [candidates][subspace->count] from `below`, a function of seed, number and names.
 ft_status ft_tpe_draw(const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                       const ft_subspace *subspace, const ft_parzen *below, double *points);
+// Adds what the options lean to, to good [candidates] of points [candidates][width].
+void ft_tpe_lean(const ft_tpe_options *options, const double *points, size_t width, double *good);
 // The index of the first largest good[i] - other[i].
 int ft_tpe_choose(const double *good, const double *other, int count);
 
