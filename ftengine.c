@@ -143,12 +143,12 @@ static const ft_command commands[] = {
      "directory will be; nothing of it stays. With each comes the interval in which it lies with 95%, if the machine goes on as it did. What\n"
      "does not fit is told without measuring, with exit code 3. A study is quoted as its trials one after the other.\n\n"
      "  ftengine quote configs/minilm_quickstart.ini\n"},
-    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|ask|tell|export|import|report|delete [NAME] ...",
+    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|ask|tell|thaw|export|import|report|delete [NAME] ...",
      "studies of `ftengine tune` and of Optuna: look, queue, move",
      "  create [CONFIG.ini] [--study NAME]      what `ftengine tune` would begin, to enqueue trials before it\n"
      "      --direction minimize|maximize[,...] an empty study instead, for ask and tell\n"
      "  list                                    the studies in studies/\n"
-     "  show [NAME]                             counts, best trial, parameters and which of them mattered\n"
+     "  show [NAME]                             counts, best trial, what more trials may gain, parameters and which mattered\n"
      "  best [NAME]                             the best trial; with several objectives all that no other beats\n"
      "  trials [NAME] [--state STATE] [--top N] a table of trials\n"
      "  enqueue [NAME] PARAMETER=VALUE...       a trial that the search must try; the sampler fills in the rest\n"
@@ -158,13 +158,15 @@ static const ft_command commands[] = {
      "                                          search space as Optuna writes it; by default the study's own\n"
      "  tell [NAME] NUMBER VALUE...             how good that trial was (--state complete|pruned|fail); with --step STEP one value\n"
      "                                          on its way, answered by \"go on\" or \"prune\"\n"
+     "  thaw [NAME] NUMBER...                   trials that were pruned go on from their last step (study.keep_pruned), under new\n"
+     "                                          numbers, when `ftengine tune` comes to them\n"
      "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
      "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
      "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: also as files\n"
      "  delete NAME --yes                       the study and its runs\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE, journal:FILE) any database of Optuna 3.0 or later will do.\n"
-     "list, show, best, trials, enqueue, ask, tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as\n"
+     "list, show, best, trials, enqueue, ask, tell, thaw and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as\n"
      "study.sampler=random. Finished trials are never changed.\n"},
     {"track", ft_command_track, "track RUN|STUDY [--storage URL] [section.key=value ...]", "tells MLflow of a run or study that it does not know all of",
      "  --storage URL   of a study whose database is elsewhere\n"

@@ -38,7 +38,9 @@ static ft_status read_options(int count, const char *const *words, ft_sampler_op
     ft_config config;
     FT_TRY(ft_study_config_load(&config, 0, NULL, count, words));
     *options = ft_study_sampler_options(ft_study_options_of(&config));
+    const bool learns = ft_study_options_of(&config)->learn_from[0] != '\0';
     ft_config_free(&config);
+    if (learns) return ft_fail(FT_INVALID, "study.learn_from", "is of studies of `ftengine tune`, which keep what they learnt");
     if (options->kind != FT_SAMPLER_GRID) return FT_OK;
     ft_fail(FT_INVALID, "study.sampler", "a grid needs all of its space beforehand, which is not known here");
     ft_hint("tpe, auto, gp, random or quasi_random");

@@ -26,6 +26,7 @@ static const struct {
     {"ask", ft_study_ask, WRITES, "--json --space", "ask [NAME] [--space FILE.json] [--json] [study.KEY=VALUE ...]"},
     {"tell", ft_study_tell, WRITES, "--json --state --step",
      "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--step STEP] [--json] [study.KEY=VALUE ...]"},
+    {"thaw", ft_study_thaw, WRITES, "--json", "thaw [NAME] NUMBER... [--json]"},
     {"export", ft_study_export, READS, "--format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
     {"import", ft_study_import, NO_STUDY, "--json --from", "import FILE [--study NAME] [--storage URL] [--from STUDY]"},
     {"report", ft_study_report, READS, "--output --svg", "report [NAME] [--output FILE|-] [--svg DIRECTORY]"},
@@ -41,7 +42,7 @@ static ft_status choose(int argc, char **argv, int *at) {
         if (strcmp(argv[0], names[*at]) == 0) return FT_OK;
     if (argc == 0 || argv[0][0] == '-') {
         ft_fail(FT_INVALID, "study", "what shall be done?");
-        ft_hint("ftengine study create, list, show, best, trials, enqueue, ask, tell, export, import, report or delete");
+        ft_hint("ftengine study create, list, show, best, trials, enqueue, ask, tell, thaw, export, import, report or delete");
         return FT_INVALID;
     }
     return ft_no_such("study", "subcommand", argv[0], SUBCOMMANDS, names);
@@ -88,7 +89,7 @@ static bool is_number(const char *word) {
     return *word != '\0' && *end == '\0';
 }
 
-// Of `tell`: a study may be called 7 only where --study says so.
+// Of `tell` and `thaw`: a study may be called 7 only where --study says so.
 static void take_name(study_call *call) {
     ft_words *w = &call->words;
     if (call->study != NULL || w->plain_count == 0 || is_number(w->plain[0])) return;
@@ -127,10 +128,10 @@ static ft_status run(int argc, char **argv, int at, study_call *call) {
     call->subcommand = subcommands[at].name;
     FT_TRY(parse(argc, argv, at, call));
     ft_status (*const does)(study_call *) = subcommands[at].run;
-    const bool tells = does == ft_study_tell, sets = does == ft_study_enqueue || does == ft_study_ask || tells;
+    const bool tells = does == ft_study_tell, numbered = tells || does == ft_study_thaw, sets = does == ft_study_enqueue || does == ft_study_ask || tells;
     // Those of `create` are the words of `ftengine tune`.
-    if (does != ft_study_create) FT_TRY(sort_words(call, does != ft_study_import && !tells, sets));
-    if (tells) take_name(call);
+    if (does != ft_study_create) FT_TRY(sort_words(call, does != ft_study_import && !numbered, sets));
+    if (numbered) take_name(call);
     if (subcommands[at].needs != NO_STUDY)
         FT_TRY(ft_study_open(call->study, call->storage,
                              subcommands[at].needs == WRITES ? FT_STORAGE_WRITE : FT_STORAGE_READ, &call->arena,

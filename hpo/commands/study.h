@@ -31,6 +31,7 @@ ft_status ft_study_trials(study_call *call);
 ft_status ft_study_enqueue(study_call *call);
 ft_status ft_study_ask(study_call *call);
 ft_status ft_study_tell(study_call *call);
+ft_status ft_study_thaw(study_call *call);
 ft_status ft_study_export(study_call *call);
 ft_status ft_study_import(study_call *call);
 ft_status ft_study_report(study_call *call);

@@ -4,8 +4,11 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "hpo/search/gp/lessons.h"
+#include "hpo/search/gp/outlook.h"
 #include "hpo/search/importance.h"
 #include "hpo/space/objective.h"
+#include "hpo/study/study.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -160,8 +163,27 @@ static const ft_distribution *latest(const ft_trials *trials, int name) {
 typedef struct overview {
     const char **objectives;
     int64_t counts[STATES], *front, front_count, start, finish, ooms;
+    const ft_lessons *lessons; // of studies that it learns from, NULL: none
+    double *weight;            // [lessons->sources] how far each is trusted by now
+    ft_gp_outlook outlook; // as study.no_improvement = auto judges
     double *importance, *alone; // alone: [objectives, names], of several objectives each by itself; else NULL
 } overview;
+
+static ft_status look_at_lessons(study_call *call, overview *o) {
+    ft_tuning t = {.study = call->opened};
+    ft_gp_teachers teachers;
+    int judged;
+    FT_TRY(ft_tuning_load_lessons(&t));
+    ft_arena_join(&call->arena, &t.arena);
+    o->lessons = t.lessons;
+    if (o->lessons == NULL || call->opened->trials.objectives != 1) return FT_OK;
+    o->weight = ft_arena_alloc(&call->arena, (size_t)(o->lessons->sources + 1) * sizeof *o->weight);
+    if (o->weight == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_gp_teachers_init(o->lessons, &teachers));
+    ft_status status = ft_gp_teachers_weigh(&teachers, &call->opened->trials, o->weight, &judged);
+    ft_gp_teachers_free(&teachers);
+    return status;
+}
 
 static ft_status look(study_call *call, overview *o) {
     ft_stored *study = call->opened;
@@ -182,6 +204,9 @@ static ft_status look(study_call *call, overview *o) {
     o->importance = ft_arena_alloc(&call->arena, (size_t)(trials->names.count + 1) * sizeof *o->importance);
     if (o->importance == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_importance(trials, FT_ALL_OBJECTIVES, o->importance));
+    const ft_gp_options options = ft_gp_defaults();
+    FT_TRY(ft_gp_outlook_of(trials, &options, &o->outlook));
+    FT_TRY(look_at_lessons(call, o));
     o->alone = NULL;
     if (trials->objectives < 2) return FT_OK;
     o->alone = ft_arena_alloc(&call->arena, (size_t)(trials->objectives * trials->names.count + 1) * sizeof *o->alone);
@@ -194,6 +219,29 @@ static ft_status look(study_call *call, overview *o) {
 // What `name` mattered for objective `i`; below 0: nothing is known.
 static double alone(const overview *o, const ft_trials *trials, int i, int name) {
     return o->alone[(size_t)i * (size_t)trials->names.count + (size_t)name];
+}
+
+// null: not known.
+static json_t *outlook_value(const ft_gp_outlook *outlook, bool *failed) {
+    if (!outlook->known) return json_null();
+    json_t *object = json_object();
+    ft_json_put(object, "expected_gain", json_real(outlook->gain), failed);
+    ft_json_put(object, "tolerance", json_real(outlook->tolerance), failed);
+    ft_json_put(object, "probability", json_real(outlook->enough), failed);
+    ft_json_put(object, "stop", json_boolean(outlook->stop), failed);
+    return object;
+}
+
+static json_t *lessons_value(const overview *o, bool *failed) {
+    json_t *list = json_array();
+    for (int s = 0; o->weight != NULL && s < o->lessons->sources; s++) {
+        json_t *object = json_object();
+        ft_json_put(object, "study", ft_json_text(o->lessons->source[s].study), failed);
+        ft_json_put(object, "trials", json_integer(o->lessons->source[s].count), failed);
+        ft_json_put(object, "weight", json_real(o->weight[s]), failed);
+        ft_json_append(list, object, failed);
+    }
+    return list;
 }
 
 static ft_status show_json(study_call *call, const overview *o) {
@@ -226,6 +274,8 @@ static ft_status show_json(study_call *call, const overview *o) {
     ft_json_put(document, "trials", counts_value(o->counts, &failed), &failed);
     ft_json_put(document, "parameters", parameters, &failed);
     ft_json_put(document, "best", best, &failed);
+    ft_json_put(document, "learnt_from", lessons_value(o, &failed), &failed);
+    ft_json_put(document, "outlook", outlook_value(&o->outlook, &failed), &failed);
     if (status == FT_OK) return ft_study_print_json(document, failed);
     json_decref(document);
     return status;
@@ -280,13 +330,19 @@ static ft_status show_text(study_call *call, const overview *o) {
     printf("\nbegan      %s UTC\nlast end   %s UTC\n", start, finish);
     if (best != NULL)
         printf("best       %s (trial %" PRId64 ")\n", ft_figure_text(o->objectives[0], best->values[0], 10, text), best->number);
-    else if (o->front_count > 0)
+    for (int s = 0; o->weight != NULL && s < o->lessons->sources; s++)
+        printf("%s %s (%d trials, weight %.2f)\n", s == 0 ? "learnt    " : "          ", o->lessons->source[s].study,
+               o->lessons->source[s].count, o->weight[s]);
+    if (best != NULL && o->outlook.known)
+        printf("outlook    a gain of %.3g is to be expected; with %.0f%% no more than %.3g is left: %s\n", o->outlook.gain, 100 * o->outlook.enough,
+               o->outlook.tolerance, o->outlook.stop ? "stop now" : "go on");
+    else if (best == NULL && o->front_count > 0)
         printf("best       %" PRId64 " trials that no other beats: ftengine study best\n", o->front_count);
     return print_parameters(call, o, best);
 }
 
 ft_status ft_study_show(study_call *call) {
-    overview o;
+    overview o = {.lessons = NULL};
     FT_TRY(look(call, &o));
     return call->json ? show_json(call, &o) : show_text(call, &o);
 }

@@ -5,6 +5,7 @@
 #include "engine/report/html.h"
 #include "engine/report/page.h"
 #include "hpo/report/view.h"
+#include "hpo/search/gp/outlook.h"
 #include "hpo/space/objective.h"
 
 #include <inttypes.h>
@@ -95,6 +96,17 @@ static void write_tiles(const ft_summary *s, FILE *out) {
         ft_page_tile(out, "from first to last", ft_page_duration(s->seconds, value), below);
     }
     fputs("</div>\n", out);
+}
+
+// What the search expects of more trials, as `ftengine study show` tells it.
+static ft_status write_outlook(const ft_summary *s, FILE *out) {
+    const ft_gp_options options = ft_gp_defaults();
+    ft_gp_outlook outlook;
+    FT_TRY(ft_gp_outlook_of(s->study, &options, &outlook));
+    if (!outlook.known || s->front_count == 0) return FT_OK;
+    fprintf(out, "<p>Going on: a gain of %.3g is to be expected. With %.0f&nbsp;%% no point of the space is better than the best trial by more than %.3g: <b>%s</b>.</p>\n",
+            outlook.gain, 100 * outlook.enough, outlook.tolerance, outlook.stop ? "stop now" : "go on");
+    return FT_OK;
 }
 
 static ft_status write_best(const ft_summary *s, FILE *out) {
@@ -280,7 +292,8 @@ ft_status ft_study_page_write(const ft_summary *s, const ft_study_picture *pictu
     fputs("<body><main>\n", out);
     write_title(s, path, out);
     write_tiles(s, out);
-    ft_status status = write_best(s, out);
+    ft_status status = write_outlook(s, out);
+    if (status == FT_OK) status = write_best(s, out);
     if (status == FT_OK) status = write_pictures(s, pictures, count, out);
     if (status == FT_OK) status = write_front(s, out);
     if (status == FT_OK) status = write_over_memory(s, numbers, out);

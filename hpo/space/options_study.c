@@ -54,6 +54,11 @@ static const ft_option rows[] = {
                  "diverged trials "
                  "where not to look. auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe. "
                  "grid tries every combination once."),
+    STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
+           .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "
+                   "sqlite:///FILE#NAME and the like; several are separated by commas. gp, auto and tpe. They count as "
+                   "much as they rank the trials of this study right; the configuration's own values are tried first. "
+                   "What was learnt is fixed when the study is made. Empty: none."),
     INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials",
         .elsewhere = "n_startup_trials n_initial_points",
         .help = "Complete and pruned trials before TPE begins; until then values are random. gp: trials that ended, "
@@ -115,8 +120,11 @@ static const ft_option rows[] = {
     FLOAT(study.pruner_min_delta, FREE, "0", 0, INFINITY, .help = "A change up to this is no improvement."),
     FLOAT(study.target, FREE, "auto", -INFINITY, INFINITY, .automatic = true, .elsewhere = "target_value stop_at_value",
           .help = "Ends the study when a trial is as good as this in the first objective. auto: never."),
-    INT(study.no_improvement, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "early_stopping_trials",
-        .help = "Ends the study after so many finished trials without a new best one. 0: never."),
+    INT(study.no_improvement, FREE, "0", 0, 1 << 30, .automatic = true, .unit = "trials", .elsewhere = "early_stopping_trials",
+        .help = "Ends the study after so many finished trials without a new best one. 0: never. auto: when a Gaussian process "
+                "of the trials believes with 95% that no point of the space is better than the best trial by more than noise, "
+                "or by a hundredth of what the best gains on a middling one; from 20 trials on, with one objective. "
+                "`ftengine study show` tells the probability."),
     INT(study.completed, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_completed",
         .help = "Ends the study at so many completed trials, pruned and failed ones not counted. 0: never."),
     INT(study.max_failures, FREE, "5", 0, 1 << 30, .unit = "trials",
@@ -174,6 +182,10 @@ static const ft_option rows[] = {
     NAME(study.keep, FREE, "best", keep_choices,
          .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),
     INT(study.keep_count, FREE, "3", 1, 1 << 30, .unit = "trials", .help = "k of study.keep = top-k."),
+    SIZE(study.keep_pruned, FREE, "auto", 1, 1LL << 50, .automatic = true,
+         .help = "Checkpoints of pruned trials may take so much of the disk, as 20GiB: `ftengine study thaw STUDY N` goes on "
+                 "with such a trial from its last step. Beyond, those of the worst trials go first, of equal ones the oldest. "
+                 "auto: none is kept."),
 };
 const ft_section ft_study_section = {.name = "study",
                                      .help = "How `ftengine tune` searches; everything else passes this section over.",

@@ -16,6 +16,7 @@ typedef struct ft_study_options {
     double reconnect;           // seconds that a server which is gone is waited for
     int64_t seed;
     const char *sampler; // tpe | auto | gp | random | grid | quasi_random
+    const char *learn_from; // "a, studies/b, sqlite:///FILE#c"; "": nothing
     int64_t startup_trials, candidates;
     bool quasi_startup, group, constant_liar, branch_split, branch_joint;
     const char *multivariate; // auto | on | off
@@ -30,7 +31,7 @@ typedef struct ft_study_options {
     int64_t pruner_patience;
     double pruner_min_delta;
     double target;                         // NaN: none
-    int64_t no_improvement, completed;     // trials; 0: never
+    int64_t no_improvement, completed;     // trials; 0: never; FT_AUTO: when nothing better is to be expected
     int64_t max_failures;                  // in a row; 0: never
     int64_t parallel;                      // workers; FT_AUTO: as many as suit the machine
     int64_t pack;                          // trials of a worker at a time; FT_AUTO: what pays
@@ -42,6 +43,7 @@ typedef struct ft_study_options {
     int64_t min_free_disk;                 // bytes; 0: by what trials have needed
     const char *keep;                      // best | top-k | all | none
     int64_t keep_count;
+    int64_t keep_pruned;                   // bytes; 0: nothing is kept of pruned trials
 } ft_study_options;
 
 extern const struct ft_section ft_study_section; // [study]; its values are a ft_study_options

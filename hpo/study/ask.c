@@ -8,8 +8,10 @@
 #include "base/log.h"
 #include "engine/config/options.h"
 #include "hpo/study/slots.h"
+#include "hpo/study/thaw.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -57,6 +59,28 @@ typedef struct deciding {
     const char **values; // [FT_OPTION_LIMIT] by option
 } deciding;
 
+// The first trial of a study that learns from others is the configuration as it is, or what of the space is nearest to it.
+static bool own_value(const deciding *d, const ft_space_rule *rule, double *value) {
+    const ft_tuning *t = d->tuning;
+    const ft_distribution *of = &rule->distribution;
+    char scratch[FT_OPTION_TEXT_LIMIT], *end;
+    if (d->number != 0 || t->lessons == NULL || t->place.name == NULL) return false; // another program's parameters are no options
+    const char *text = ft_option_get(t->config, ft_option_at(rule->option), scratch);
+    double x = strtod(text, &end);
+    const bool number = *text != '\0' && *end == '\0' && isfinite(x);
+    for (int i = 0; of->kind == FT_CATEGORICAL && i < of->choice_count; i++) {
+        char *rest;
+        const double choice = strtod(rule->choices[i], &rest);
+        if (strcmp(rule->choices[i], text) != 0 && !(number && *rest == '\0' && choice == x)) continue;
+        *value = i;
+        return true;
+    }
+    if (of->kind == FT_CATEGORICAL || !number) return false;
+    if (of->step != 0) x = of->low + nearbyint((x - of->low) / of->step) * of->step;
+    *value = fmin(fmax(x, of->low), of->high);
+    return ft_distribution_contains(of, *value);
+}
+
 static ft_status drawn_value(deciding *d, const ft_space_rule *rule, double *value) {
     for (int i = 0; i < d->fixed_count; i++) {
         if (strcmp(d->fixed[i].name, rule->name) != 0) continue;
@@ -65,6 +89,7 @@ static ft_status drawn_value(deciding *d, const ft_space_rule *rule, double *val
         ft_warn("trial %lld: the value that was enqueued for %s is not in the space; another one is drawn",
                 (long long)d->number, rule->name);
     }
+    if (own_value(d, rule, value)) return FT_OK;
     return ft_sampler_suggest(d->tuning->sampler, d->number, rule->name, &rule->distribution, value);
 }
 
@@ -278,6 +303,7 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
     ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
     // A trial that was cut off goes on as it began, whatever has been changed since. An empty file was left by a power cut.
     struct stat there;
+    if (status == FT_OK) status = ft_tuning_take_over(t, number);
     if (status == FT_OK && (stat(path, &there) != 0 || there.st_size == 0)) {
         const bool waits = ft_atomic_wait_for_disk(false);
         status = ft_tuning_trial_config(t, number, &config);

@@ -6,6 +6,7 @@
 #include "engine/train/repeat/repeat.h"
 #include "hpo/search/history/pareto.h"
 #include "hpo/study/slots.h"
+#include "hpo/study/thaw.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -100,6 +101,7 @@ static ft_status remove_models(ft_tuning *t) {
     bool *kept = ft_calloc((size_t)trials->count + 1, sizeof *kept, "the trials to keep");
     if (kept == NULL) return FT_NO_MEMORY;
     ft_status status = choose_kept(t, kept);
+    if (status == FT_OK) status = ft_tuning_keep_pruned(t, kept);
     for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
         // A pruned one has its end in the file before its worker has left it, which may still write there.
         bool ours = false;

@@ -28,13 +28,18 @@ static const double TELL_EVERY = 60;    // seconds
 static const double SETTLE = 1, LONGEST = 600; // seconds after a trial that found no room, at first and at most
 static const double SOONEST = 0.25, LATEST = 10; // seconds until a study is opened again
 
-void ft_disk_note(ft_tuning *t, const char *directory) {
+uint64_t ft_disk_bytes(const char *directory) {
     char *const roots[] = {(char *)directory, NULL};
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
     uint64_t bytes = 0;
     for (FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;)
         if (entry->fts_info == FTS_F) bytes += (uint64_t)entry->fts_statp->st_blocks * 512;
     if (tree != NULL) fts_close(tree);
+    return bytes;
+}
+
+void ft_disk_note(ft_tuning *t, const char *directory) {
+    const uint64_t bytes = ft_disk_bytes(directory);
     if (bytes > t->trial_disk) t->trial_disk = bytes;
 }
 

@@ -4,6 +4,7 @@
 
 #include "hpo/study/study.h"
 
+uint64_t ft_disk_bytes(const char *directory); // that the files below it have on the disk
 void ft_disk_note(ft_tuning *tuning, const char *directory); // what a trial has left, before anything is removed
 bool ft_disk_has_room(ft_tuning *tuning);                    // for one more; says so when there is none
 void ft_disk_goes_on(ft_tuning *tuning);                     // a trial has begun: says so when there was a pause

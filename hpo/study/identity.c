@@ -178,6 +178,7 @@ ft_status ft_tuning_write_config(ft_tuning *t) {
     if (path == NULL) return FT_NO_MEMORY;
     ft_study_options options = *t->options;
     options.name = t->place.name;
+    if (t->learnt_from != NULL) options.learn_from = t->learnt_from; // without passwords
     // Wherever it was called from: it is to be found again from elsewhere.
     const char *database = t->place.remote ? t->place.shown : ft_path_absolute(&t->arena, NULL, t->place.path);
     const char *storage =

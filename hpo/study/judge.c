@@ -92,11 +92,12 @@ ft_status ft_tuning_weigh(ft_tuning *t, int64_t number, int64_t step, double val
 }
 
 // The verdict knows all that was reported before, to whomever.
-static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool *pruned) {
+static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool thawed, bool *pruned) {
     bool prune;
     FT_TRY(ft_stored_refresh(t->study));
     *pruned = ft_trial_finished(t->study->trials.trial[number].state); // another program has: the worker may leave it
     if (*pruned) return FT_OK;
+    if (thawed) return ft_stored_report(t->study, number, step, value);
     FT_TRY(ft_tuning_weigh(t, number, step, value, &prune));
     if (!prune) return FT_OK;
     *pruned = true;
@@ -120,7 +121,7 @@ ft_status ft_tuning_judge(ft_tuning *t, ft_slot *slot, const json_t *line, bool 
     // A resumed trial tells again what has been judged.
     if (trial->report_count > 0 && ft_last_report(trial)->step >= step) return FT_OK;
     FT_TRY(ft_storage_begin(t->storage));
-    return end_group(t, report(t, slot->number, step, json_number_value(value), pruned));
+    return end_group(t, report(t, slot->number, step, json_number_value(value), slot->thawed, pruned));
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "hpo/search/gp/outlook.h"
+#include "hpo/search/sampler.h"
 #include "hpo/study/slots.h"
 
 #include <math.h>
@@ -42,12 +44,31 @@ static counts count_trials(const ft_tuning *t) {
     return c;
 }
 
-static const char *reason_to_stop(const ft_tuning *t) {
+// study.no_improvement = auto: asked once for each number of finished trials.
+static bool nothing_left(ft_tuning *t, int64_t finished) {
+    ft_sampler_options options = ft_study_sampler_options(t->options);
+    ft_gp_outlook outlook;
+    if (finished == t->outlook_at) return false;
+    t->outlook_at = finished;
+    options.gp.seed = options.seed;
+    if (ft_gp_outlook_of(&t->study->trials, &options.gp, &outlook) != FT_OK) {
+        ft_warn("whether better trials are to be expected is not known: %s", ft_error_message());
+        ft_error_clear();
+        return false;
+    }
+    if (!outlook.known || !outlook.stop) return false;
+    ft_info("with %.1f%% no trial would be better than the best one by more than %.3g; expected are %.3g", 100 * outlook.enough,
+            outlook.tolerance, outlook.gain);
+    return true;
+}
+
+static const char *reason_to_stop(ft_tuning *t) {
     const ft_study_options *o = t->options;
     counts c = count_trials(t);
     if (ft_tuning_to_do(t) == 0) return "all trials are done";
     if (c.target) return "the target is reached";
     if (o->completed > 0 && c.completed >= o->completed) return "enough trials completed";
+    if (o->no_improvement == FT_AUTO && c.completed > 0 && nothing_left(t, c.finished)) return "nothing better is to be expected";
     if (o->no_improvement > 0 && c.completed > 0 && c.since_best >= o->no_improvement)
         return "no better trial for long enough";
     return NULL;

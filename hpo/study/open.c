@@ -142,7 +142,7 @@ static ft_status find_study(ft_tuning *t, ft_storage *storage, bool *there) {
     return FT_OK;
 }
 
-// Before a file is made or changed: may the runs of this study go to its directory?
+// Before a file is made or changed: may the runs of this study go to its directory, and what does a new one learn from?
 static ft_status check_owner(ft_tuning *t) {
     bool there = false, blank;
     FT_TRY(ft_storage_blank(t->place.url, &blank));
@@ -158,7 +158,8 @@ static ft_status check_owner(ft_tuning *t) {
             return status;
         }
     }
-    return ft_tuning_check_owner(t, there);
+    FT_TRY(ft_tuning_check_owner(t, there));
+    return there ? FT_OK : ft_tuning_learn(t);
 }
 
 static ft_status create_study(ft_tuning *t) {
@@ -168,6 +169,7 @@ static ft_status create_study(ft_tuning *t) {
     FT_TRY(ft_storage_begin(t->storage));
     ft_status status = ft_stored_create(t->storage, t->place.name, t->objectives.count, maximize, &t->study);
     if (status == FT_OK) status = ft_tuning_store_identity(t);
+    if (status == FT_OK) status = ft_tuning_store_lessons(t);
     if (status == FT_OK) return ft_storage_commit(t->storage);
     ft_error error;
     ft_error_save(&error);
@@ -186,6 +188,7 @@ static ft_status open_study(ft_tuning *t) {
     if (!there) return FT_OK;
     FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
     FT_TRY(ft_tuning_check_identity(t));
+    FT_TRY(ft_tuning_keep_lessons(t));
     return ft_tuning_store_identity(t); // a study of another program has none yet
 }
 

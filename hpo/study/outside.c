@@ -12,6 +12,7 @@ ft_status ft_outside_open(ft_stored *study, const ft_config *config, const ft_sp
     t->objectives.count = study->trials.objectives;
     t->objectives.list[0] = (ft_objective){.name = "its value", .reported = true};
     ft_status status = ft_tuning_load_resource(t);
+    if (status == FT_OK) status = ft_tuning_load_lessons(t);
     if (status == FT_OK) status = ft_tuning_sampler(t, &study->trials, &t->sampler);
     if (status == FT_OK && t->objectives.count == 1) status = ft_tuning_pruner(t, study->name, &t->pruner);
     if (status != FT_OK) ft_outside_close(t);

@@ -54,7 +54,9 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
 }
 
 ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
+    static const ft_lessons none; // not read yet: whether the sampler could use any is all that is asked
     ft_sampler_options options = ft_study_sampler_options(t->options);
+    options.lessons = t->lessons != NULL ? t->lessons : t->options->learn_from[0] != '\0' ? &none : NULL;
     if (options.kind == FT_SAMPLER_GRID) FT_TRY(grid_axes(t, &options));
     return ft_sampler_new(&options, trials, out);
 }

@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "engine/memory/process.h"
+#include "hpo/study/thaw.h"
 #include "kernels/devices/devices.h"
 
 #include <math.h>
@@ -41,6 +42,10 @@ ft_status ft_slots_begin(ft_tuning *t, ft_slot *slot, int64_t number) {
     slot->value = NAN;
     slot->directory = ft_tuning_trial_directory(t, number, &slot->arena);
     if (slot->directory == NULL) return FT_NO_MEMORY;
+    int64_t of;
+    FT_TRY(ft_thaw_of(t->study, number, &of));
+    slot->thawed = of >= 0;
+    slot->keeps = t->options->keep_pruned > 0;
     ft_trial_attach(slot->directory, &slot->files);
     return FT_OK;
 }
@@ -96,7 +101,7 @@ void ft_slots_leave(ft_slot *slot) {
     if (slot->number < 0) return;
     slot->leaving = true;
     slot->left = ft_now();
-    ft_worker_process_stop(&slot->worker, !slot->pruned);
+    ft_worker_process_stop(&slot->worker, !slot->pruned || slot->keeps);
 }
 
 void ft_slots_end(ft_tuning *t, ft_slot *slot) {

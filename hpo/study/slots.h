@@ -26,6 +26,8 @@ struct ft_slot {
     ft_trial_files files;
     bool pruned;               // the study has its end already, the worker still has to leave it
     bool leaving;              // asked to stop
+    bool keeps;                // a checkpoint, also when it is pruned
+    bool thawed;               // takes over a trial that was pruned: no pruner judges it
     ft_candidate place;        // where the trial has its memory: name, ledger, capacity, whether it is an accelerator
     bool alone;                // told, with its turn, that no other trial holds memory
     bool lines;                // metrics.jsonl may have lines that were not read

@@ -83,6 +83,8 @@ typedef struct ft_tuning {
     ft_stored *study;
     struct ft_sampler *sampler; // sampler.h
     struct ft_grid_axis *axes;  // of a grid
+    struct ft_lessons *lessons; // what it learns from (learn.c); NULL: nothing
+    const char *learnt_from;    // as it is stored and shown
     ft_pruner *pruner;
     int64_t resource;                 // what the pruner found out; 0: nothing yet
     int64_t goal;                     // finished trials of the study; 0: no end
@@ -93,6 +95,7 @@ typedef struct ft_tuning {
     double quiet;                     // the longest that a trial which trains gave no sign of life
     int failures;                     // in a row
     int64_t ran;                      // trials that ended in this call
+    int64_t outlook_at;               // finished trials when it was asked last whether going on pays (study.no_improvement = auto)
     const char *stopped_by;           // why the study ended, NULL: it has not
     bool *lean;                       // [lean_count] by trial: nothing big is left in its directory
     int64_t lean_count, best_written; // whose best.ini is there, -1
@@ -156,6 +159,12 @@ ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_samp
 ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
 bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it has to find out
 bool ft_tuning_reports_runs(const ft_tuning *tuning); // the pruner judges by each run of a trial, not by their mean so far
+// learn.c: study.learn_from. What is learnt is read, and looked at, before a new study is made, and stored with it; from then on it is the
+// study's own.
+ft_status ft_tuning_learn(ft_tuning *tuning);         // from the studies that are named, if any; FT_INVALID: not of this space
+ft_status ft_tuning_store_lessons(ft_tuning *tuning); // in a group
+ft_status ft_tuning_load_lessons(ft_tuning *tuning);  // NULL where the study has none
+ft_status ft_tuning_keep_lessons(ft_tuning *tuning);  // of a study that is there: those it was made with
 // identity.c: what must not change from one call to the next.
 ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);
