@@ -154,7 +154,7 @@ def report(a):
     seeds = len({s["seed"] for s in studies})
     document = dict(common.provenance(), rows=rows, seeds=seeds, studies=studies)
     text = common.title_lines(document, "study.learn_from beside a cold start")
-    text += [f"Problems of the half \"choose\", {seeds} seeds, two sources of 40 trials each. better: how often the warm study's best trial is better (ties half).",
+    text += [f"Problems of the half \"choose\", up to {seeds} seeds, two sources of 40 trials each. better: how often the warm study's best trial is better (ties half).",
              "rank: how much larger, in the mean, the share of random points is that beat its best trial; worst: on the worst problem.", "",
              "| sampler | sources | trials | problems | better | rank | worst |", "|---|---|---|---|---|---|---|"]
     for r in rows:
