@@ -13,12 +13,6 @@
 
 #include "kernels/cuda/ops.h"
 
-// Every kind of case in fewer orders and sizes: under sanitizers, and where somebody asks for them (nvcc's PTX, executed in CI).
-static bool few_cases(void) {
-    const char *cases = getenv("SIMT_CASES");
-    return FT_SANITIZED || (cases != NULL && strcmp(cases, "few") == 0);
-}
-
 static int set_up(void **state) {
     load_fake(FT_FAKE_DRIVER);
     simt_set_queue(fake_launch);

@@ -101,6 +101,12 @@ __attribute__((unused)) static size_t fenced_flatten(fenced f, float *out) {
 }
 __attribute__((unused)) static fenced fenced_none(void) { return (fenced){.t = ft_absent()}; }
 
+// Every kind of case in fewer orders and sizes: under sanitizers, and where somebody asks for them (nvcc's PTX, executed in CI).
+__attribute__((unused)) static bool few_cases(void) {
+    const char *cases = getenv("SIMT_CASES");
+    return FT_SANITIZED || (cases != NULL && strcmp(cases, "few") == 0);
+}
+
 // ---- every way to run ----------------------------------------------------------------------------------------------
 static const char *const test_isas[] = {"portable", "avx2", "avx512"};
 typedef void test_run(ft_device *device, const void *test_case, float *out);
@@ -113,9 +119,11 @@ static inline ft_status test_open(int threads, ft_device **device) {
 // The way to run with this number, or NULL where the machine lacks it; *end: there is none with this number or beyond.
 static inline ft_device *test_way(int way, char *name, size_t size, bool *end) {
     static const char *const orders[SIMT_ORDERS] = {"forward", "reverse", "random", "skewed"};
-    const simt_order order = FT_SANITIZED ? SIMT_RANDOM : (simt_order)way; // ThreadSanitizer sees a missing barrier in any
-    *end = way == (FT_SANITIZED ? 1 : SIMT_ORDERS);
+    static int turn; // of few: each case in one order, the next in the next
+    *end = way == (few_cases() ? 1 : SIMT_ORDERS);
     if (*end) return NULL;
+    // ThreadSanitizer sees a missing barrier in any
+    const simt_order order = (simt_order)(FT_SANITIZED ? SIMT_RANDOM : few_cases() ? turn++ % SIMT_ORDERS : way);
     simt_set_order(order, 1);
     snprintf(name, size, "CUDA, threads in %s order", orders[order]);
     return emulated_device();
