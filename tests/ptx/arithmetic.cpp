@@ -24,26 +24,18 @@ template <class T> inline stored<T> put(T value) {
 template <class T, class F> void unary(warp &w, const instruction &i, uint32_t lanes) {
     auto *d = w.lanes_of<stored<T>>(i.to.slot);
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot);
-    for (int l = 0; l < WARP; l++)
-        if (lanes >> l & 1) d[l] = put<T>(F()(get<T>(a[l])));
+    each(lanes, [=](int l) { d[l] = put<T>(F()(get<T>(a[l]))); });
 }
 template <class T, class F> void binary(warp &w, const instruction &i, uint32_t lanes) {
     auto *d = w.lanes_of<stored<T>>(i.to.slot);
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot), *b = w.lanes_of<stored<T>>(i.from[1].slot);
-    if (lanes == EVERY_LANE) {
-        for (int l = 0; l < WARP; l++)
-            d[l] = put<T>(F()(get<T>(a[l]), get<T>(b[l])));
-        return;
-    }
-    for (int l = 0; l < WARP; l++)
-        if (lanes >> l & 1) d[l] = put<T>(F()(get<T>(a[l]), get<T>(b[l])));
+    each(lanes, [=](int l) { d[l] = put<T>(F()(get<T>(a[l]), get<T>(b[l]))); });
 }
 template <class T, class F> void ternary(warp &w, const instruction &i, uint32_t lanes) {
     auto *d = w.lanes_of<stored<T>>(i.to.slot);
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot), *b = w.lanes_of<stored<T>>(i.from[1].slot),
                *c = w.lanes_of<stored<T>>(i.from[2].slot);
-    for (int l = 0; l < WARP; l++)
-        if (lanes >> l & 1) d[l] = put<T>(F()(get<T>(a[l]), get<T>(b[l]), get<T>(c[l])));
+    each(lanes, [=](int l) { d[l] = put<T>(F()(get<T>(a[l]), get<T>(b[l]), get<T>(c[l]))); });
 }
 
 // ---- functions -----------------------------------------------------------------------------------------------------------
@@ -147,12 +139,12 @@ template <class T, bool LEFT> void shift(warp &w, const instruction &i, uint32_t
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot);
     const uint32_t *b = w.lanes_of<uint32_t>(i.from[1].slot);
     const uint32_t width = 8 * sizeof(T);
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
-        const T x = get<T>(a[l]);
-        if (LEFT) d[l] = put<T>(b[l] >= width ? T(0) : T(uint64_t(x) << b[l]));
-        else d[l] = put<T>(b[l] >= width ? (std::is_signed<T>::value && x < 0 ? T(-1) : T(0)) : T(x >> b[l]));
-    }
+    each(lanes, [=](int l) {
+        const T x = get<T>(a[l]), past = !LEFT && std::is_signed<T>::value && x < 0 ? T(-1) : T(0);
+        const uint32_t by = b[l] & (width - 1);
+        const T shifted = LEFT ? T(stored<T>(x) << by) : T(x >> by);
+        d[l] = put<T>(b[l] >= width ? past : shifted);
+    });
 }
 
 // Multiplication to twice the width, and with an addend of that.
@@ -161,12 +153,12 @@ template <class T, bool ADDS> void wide(warp &w, const instruction &i, uint32_t 
                                         typename std::conditional<std::is_signed<T>::value, int64_t, uint64_t>::type>::type;
     auto *d = w.lanes_of<stored<W>>(i.to.slot);
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot), *b = w.lanes_of<stored<T>>(i.from[1].slot);
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
+    const auto *c = ADDS ? w.lanes_of<stored<W>>(i.from[2].slot) : nullptr;
+    each(lanes, [=](int l) {
         uint64_t product = uint64_t(W(get<T>(a[l])) * W(get<T>(b[l])));
-        if (ADDS) product += uint64_t(get<W>(w.lanes_of<stored<W>>(i.from[2].slot)[l]));
+        if (ADDS) product += uint64_t(get<W>(c[l]));
         d[l] = put<W>(W(product));
-    }
+    });
 }
 
 void bfi(warp &w, const instruction &i, uint32_t lanes) {
@@ -204,31 +196,34 @@ void prmt(warp &w, const instruction &i, uint32_t lanes) {
 // ---- predicates ----------------------------------------------------------------------------------------------------------
 
 enum compare { EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN_ };
-template <class T> bool holds(int how, T a, T b) {
-    bool unordered = false;
-    if constexpr (std::is_floating_point<T>::value) unordered = std::isnan(a) || std::isnan(b);
-    switch (how) {
+template <class T> inline bool is_unordered(T a, T b) {
+    if constexpr (std::is_floating_point<T>::value) return std::isnan(a) || std::isnan(b);
+    else return false;
+}
+template <int HOW, class T> inline bool holds(T a, T b) {
+    switch (HOW) {
     case EQ: return a == b;
-    case NE: return a != b && !unordered;
+    case NE: return a != b && !is_unordered(a, b);
     case LT: return a < b;
     case LE: return a <= b;
     case GT: return a > b;
     case GE: return a >= b;
-    case EQU: return a == b || unordered;
-    case NEU: return a != b || unordered;
-    case LTU: return a < b || unordered;
-    case LEU: return a <= b || unordered;
-    case GTU: return a > b || unordered;
-    case GEU: return a >= b || unordered;
-    case NUM: return !unordered;
-    default: return unordered;
+    case EQU: return a == b || is_unordered(a, b);
+    case NEU: return a != b || is_unordered(a, b);
+    case LTU: return a < b || is_unordered(a, b);
+    case LEU: return a <= b || is_unordered(a, b);
+    case GTU: return a > b || is_unordered(a, b);
+    case GEU: return a >= b || is_unordered(a, b);
+    case NUM: return !is_unordered(a, b);
+    default: return is_unordered(a, b);
     }
 }
-template <class T, class F> void setp(warp &w, const instruction &i, uint32_t lanes) {
+// (All lanes are compared: a predicate has one bit of each.)
+template <class T, int HOW> void setp(warp &w, const instruction &i, uint32_t lanes) {
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot), *b = w.lanes_of<stored<T>>(i.from[1].slot);
     uint32_t result = 0;
     for (int l = 0; l < WARP; l++)
-        result |= uint32_t(holds<T>(i.number, get<T>(a[l]), get<T>(b[l]))) << l;
+        result |= uint32_t(holds<HOW>(get<T>(a[l]), get<T>(b[l]))) << l;
     uint32_t &d = *w.lanes_of<uint32_t>(i.to.slot);
     d = (d & ~lanes) | (result & lanes);
 }
@@ -244,8 +239,7 @@ template <class T, class F> void selp(warp &w, const instruction &i, uint32_t la
     auto *d = w.lanes_of<stored<T>>(i.to.slot);
     const auto *a = w.lanes_of<stored<T>>(i.from[0].slot), *b = w.lanes_of<stored<T>>(i.from[1].slot);
     const uint32_t p = w.predicate(i.from[2]);
-    for (int l = 0; l < WARP; l++)
-        if (lanes >> l & 1) d[l] = p >> l & 1 ? a[l] : b[l];
+    each(lanes, [=](int l) { d[l] = p >> l & 1 ? a[l] : b[l]; });
 }
 
 // ---- choosing by type ----------------------------------------------------------------------------------------------------
@@ -274,7 +268,12 @@ template <class F> handler floats1(type t) { FT_FLOATS(unary, F) return nullptr;
 template <class F> handler any1(type t) { FT_INTEGERS(unary, F) FT_FLOATS(unary, F) return nullptr; }
 template <class F> handler integers3(type t) { FT_INTEGERS(ternary, F) return nullptr; }
 template <class F> handler floats3(type t) { FT_FLOATS(ternary, F) return nullptr; }
-handler any_setp(type t) { FT_INTEGERS(setp, void) FT_FLOATS(setp, void) return nullptr; }
+template <int HOW> handler setp_of(type t) { FT_INTEGERS(setp, HOW) FT_FLOATS(setp, HOW) return nullptr; }
+handler any_setp(int how, type t) {
+    static constexpr handler (*of[])(type) = {setp_of<EQ>, setp_of<NE>, setp_of<LT>, setp_of<LE>, setp_of<GT>, setp_of<GE>, setp_of<EQU>,
+                                              setp_of<NEU>, setp_of<LTU>, setp_of<LEU>, setp_of<GTU>, setp_of<GEU>, setp_of<NUM>, setp_of<NAN_>};
+    return how < 0 ? nullptr : of[how](t);
+}
 handler any_selp(type t) { FT_INTEGERS(selp, void) FT_FLOATS(selp, void) return nullptr; }
 template <bool LEFT> handler any_shift(type t) { FT_INTEGERS(shift, LEFT) return nullptr; }
 template <bool ADDS> handler any_wide(type t) {
@@ -357,7 +356,7 @@ bool decode_arithmetic(reader &r, const statement &s, instruction &i) {
         i.to = target(r, s.operands.at(0), t);
         for (size_t n = 1; n < s.operands.size(); n++)
             i.from[n - 1] = source(r, s.operands[n], t);
-    } else if (op == "setp" && s.parts.size() == 3 && (i.number = compare_of(s.parts[1])) >= 0 && (i.run = any_setp(t)) != nullptr) {
+    } else if (op == "setp" && s.parts.size() == 3 && (i.run = any_setp(compare_of(s.parts[1]), t)) != nullptr) {
         i.to = target(r, s.operands.at(0), type::PRED);
         for (size_t n = 0; n < 2; n++)
             i.from[n] = source(r, s.operands.at(n + 1), t);

@@ -7,6 +7,8 @@
 
 #include "tests/emulator/driver/fake_tensor_map.h"
 
+#include <algorithm>
+
 namespace ptx {
 
 // ---- cp.async: groups of a thread -----------------------------------------------------------------------------------------
@@ -14,8 +16,8 @@ namespace ptx {
 static void copy_lane(warp &w, const thread_copy &c, int l) {
     unsigned char *to = w.in->at(c.to[l], size_t(c.bytes), size_t(c.bytes));
     memset(to, 0, size_t(c.bytes));
-    if (c.size[l] > 0) memcpy(to, memory(w, space::GLOBAL, c.from[l], c.size[l], size_t(c.bytes), false), c.size[l]);
-    w.in->note_store(w, c.to[l], size_t(c.bytes)); // of the generic proxy
+    if (c.size[l] > 0) memcpy(to, reinterpret_cast<const void *>(c.from[l]), c.size[l]);
+    w.in->note_store(w, l, c.to[l], size_t(c.bytes)); // of the generic proxy
 }
 
 void finish_copies(warp &w, uint32_t lanes, uint32_t left) {
@@ -43,7 +45,7 @@ void start_copy(warp &w, const instruction &i, uint32_t lanes) {
         c.group[l] = w.copy_group[l];
         if (c.size[l] > uint32_t(c.bytes)) fail("cp.async of %u bytes where %d are copied", c.size[l], c.bytes);
         memset(w.in->at(c.to[l], size_t(c.bytes), size_t(c.bytes)), 0xff, size_t(c.bytes));
-        if (c.size[l] > 0) memory(w, space::GLOBAL, c.from[l], c.size[l], size_t(c.bytes), false);
+        if (c.size[l] > 0) memory(w, space::GLOBAL, c.from[l], c.size[l], size_t(c.bytes), false, i.known, l);
     }
     const bool now = w.in->when == timing::EARLY || (w.in->when == timing::RANDOM && (w.in->draw() & 1));
     for (int l = 0; now && l < WARP; l++)
@@ -73,7 +75,7 @@ void barrier_init(warp &w, const instruction &i, uint32_t lanes) {
         const uint32_t at = address_of(w, i, 0, l), count = uint32_t(w.bits(i.from[1], l));
         if (count == 0 || count > (1 << 20) - 1) fail("an mbarrier of %u arrivals", count);
         w.in->at(at, 8, 8);
-        w.in->note_store(w, at, 8);
+        w.in->note_store(w, l, at, 8);
         w.in->barriers[at] = {count, count, 0, 0};
     }
 }
@@ -99,11 +101,19 @@ void barrier_test(warp &w, const instruction &i, uint32_t lanes) {
 
 // ---- tensor copies --------------------------------------------------------------------------------------------------------
 
-const fake_tensor_map &map_at(uint64_t address) {
-    const auto *map = reinterpret_cast<const fake_tensor_map *>(address);
+const fake_tensor_map &map_at(warp &w, uint64_t address) {
     if (address % 64 != 0) fail("a tensor map at %#llx, which is not aligned to 64", (unsigned long long)address);
+    extent unknown;
+    const auto *map = reinterpret_cast<const fake_tensor_map *>(memory(w, space::GENERIC, address, 128, 64, false, unknown, 0));
     if (map->magic != FAKE_TENSOR_MAP) fail("no tensor map");
     return *map;
+}
+
+// All of the matrix is one allocation's: a copy takes no more than is the matrix's.
+void must_lie_in_memory(const fake_tensor_map &map, extent &known) {
+    const uint64_t end = map.base + (map.rows - 1) * map.stride + map.columns * 2;
+    if (!known.holds(map.base, end)) known = allocation_at(map.base);
+    if (!known.holds(map.base, end)) fail("a tensor map of %llu bytes from %#llx, which are no allocation's", (unsigned long long)(end - map.base), (unsigned long long)map.base);
 }
 
 void start_tensor_copy(warp &w, const instruction &i, uint32_t lanes) {
@@ -111,7 +121,8 @@ void start_tensor_copy(warp &w, const instruction &i, uint32_t lanes) {
         if (!(lanes >> l & 1)) continue;
         const tensor_copy c{address_of(w, i, 0, l), address_of(w, i, 2, l), w.bits(i.from[1], l), int32_t(w.bits(i.list[0][0], l)),
                             int32_t(w.bits(i.list[0][1], l))};
-        const fake_tensor_map &map = map_at(c.map);
+        const fake_tensor_map &map = map_at(w, c.map);
+        must_lie_in_memory(map, i.known);
         if (c.to % 128 != 0) fail("a tensor copy to %#x, which is not aligned to 128", c.to);
         const size_t bytes = size_t(map.box_columns * map.box_rows) * 2;
         unsigned char *to = w.in->at(c.to, bytes, 128);
@@ -124,11 +135,14 @@ void start_tensor_copy(warp &w, const instruction &i, uint32_t lanes) {
     }
 }
 
-// By some lanes it counts for what all of the warp wrote: whose store it was is not kept.
-void proxy_fence(warp &w, const instruction &, uint32_t) {
-    for (const uint32_t g : w.unfenced)
-        w.in->dirty[g] &= ~(1u << w.number);
-    w.unfenced.clear();
+// "along the base causality path": it hands over what the lanes that come to it wrote, or heard of at a barrier.
+void proxy_fence(warp &w, const instruction &, uint32_t lanes) {
+    size_t left = 0;
+    for (const uint32_t g : w.unfenced) {
+        if ((w.writers[g] &= ~lanes) != 0) w.unfenced[left++] = g;
+        else w.in->dirty[g] &= ~(1u << w.number);
+    }
+    w.unfenced.resize(left);
 }
 void nothing(warp &, const instruction &, uint32_t) {}
 
@@ -144,16 +158,19 @@ void block::settle(barrier_object &b) {
 void block::land(size_t which) {
     const tensor_copy c = tensors[which];
     tensors.erase(tensors.begin() + long(which));
-    const fake_tensor_map &map = map_at(c.map);
+    const auto &map = *reinterpret_cast<const fake_tensor_map *>(c.map);
     if (map.box_columns != 64) fail("a box of %llu columns", (unsigned long long)map.box_columns);
     for (uint64_t row = 0; row < map.box_rows; row++) {
-        for (uint64_t column = 0; column < map.box_columns; column++) {
-            const int64_t x = c.x + int64_t(column), y = c.y + int64_t(row);
-            uint16_t value = 0;
-            if (x >= 0 && x < int64_t(map.columns) && y >= 0 && y < int64_t(map.rows))
-                memcpy(&value, reinterpret_cast<const char *>(map.base) + uint64_t(y) * map.stride + uint64_t(x) * 2, 2);
-            const uint32_t plain = c.to + uint32_t(row * 128 + column * 2);
-            memcpy(shared.data() + (plain ^ (plain >> 7 & 7) << 4), &value, 2);
+        const int64_t y = c.y + int64_t(row);
+        uint16_t numbers[64] = {};
+        if (y >= 0 && y < int64_t(map.rows)) {
+            const char *from = reinterpret_cast<const char *>(map.base) + uint64_t(y) * map.stride;
+            const int64_t first = c.x < 0 ? -int64_t(c.x) : 0, end = std::min<int64_t>(64, int64_t(map.columns) - c.x);
+            if (first < end) memcpy(numbers + first, from + (c.x + first) * 2, size_t(end - first) * 2);
+        }
+        for (uint32_t unit = 0; unit < 128; unit += 16) {
+            const uint32_t plain = c.to + uint32_t(row * 128) + unit;
+            memcpy(shared.data() + (plain ^ (plain >> 7 & 7) << 4), reinterpret_cast<const char *>(numbers) + unit, 16);
         }
     }
     barrier_object &b = barriers.at(c.barrier);
@@ -183,6 +200,8 @@ bool decode_async(reader &r, const statement &s, instruction &i) {
         i.from[0] = address(r, s.operands.at(0), &i.offset[0], true);
         i.from[1] = address(r, s.operands.at(1), &i.offset[1], false);
         i.number = int(literal(s.operands.at(2)));
+        if (s.has("cg") && i.number != 16) fail("cp.async.cg copies 16 bytes, not %d", i.number);
+        if (i.number != 4 && i.number != 8 && i.number != 16) fail("cp.async copies 4, 8 or 16 bytes, not %d", i.number);
         if (s.operands.size() > 3) i.from[2] = source(r, s.operands[3], type::U32);
         i.run = start_copy;
     } else if (all == "mbarrier.init.shared::cta.b64") {

@@ -4,6 +4,7 @@
 // Which entry is meant: the function that is launched has a symbol in the file that holds it, and its name is the entry's but for how the
 // compilers tell files' own names apart.
 #include "tests/emulator/simt/launch.h"
+#include "tests/ptx/heap.h"
 #include "tests/ptx/parse.h"
 
 #include <cstdio>
@@ -22,7 +23,7 @@ struct place {
     std::string name;
 };
 
-std::vector<std::unique_ptr<ptx::module>> modules;
+std::map<std::string, std::unique_ptr<ptx::module>> modules; // by path; those that nobody asked for are not read yet
 std::multimap<std::string, place> entries; // demangled
 std::map<const void *, std::unique_ptr<ptx::kernel>> kernels;
 ptx::timing when;
@@ -70,17 +71,31 @@ symbol_ symbol_of(const void *function) {
     return symbol;
 }
 
+bool ends_with(const std::string &path, const std::string &stem) {
+    return path.size() > stem.size() && path.compare(path.size() - stem.size(), stem.size(), stem) == 0;
+}
+
+// Files with a name that ends so.
+void read_files(const std::string &stem) {
+    for (auto &m : modules) {
+        if (m.second != nullptr || !ends_with(m.first, stem)) continue;
+        m.second = std::make_unique<ptx::module>(m.first);
+        for (const auto &e : m.second->entries())
+            entries.insert({e.first, {m.second.get(), e.second}});
+    }
+}
+
 const ptx::kernel &kernel_of(const void *function) {
     auto &k = kernels[function];
     if (k != nullptr) return *k;
     const symbol_ symbol = symbol_of(function);
     const std::string stem = symbol.source.substr(0, symbol.source.rfind('.')) + ".ptx";
+    read_files(stem);
+    if (entries.count(symbol.name) == 0) read_files(".ptx");
     const auto range = entries.equal_range(symbol.name);
     const place *found = nullptr;
     for (auto e = range.first; e != range.second; e++) { // of several files' own, that of the source
-        const std::string &path = e->second.in->path();
-        const bool is_of_source = path.size() > stem.size() && path.compare(path.size() - stem.size(), stem.size(), stem) == 0;
-        if (std::next(range.first) != range.second && !is_of_source) continue;
+        if (std::next(range.first) != range.second && !ends_with(e->second.in->path(), stem)) continue;
         if (found != nullptr) ptx::fail("several entries %s", symbol.name.c_str());
         found = &e->second;
     }
@@ -106,7 +121,7 @@ void run(const simt::job &job, int order, uint64_t seed) {
 }
 
 void read_folder() {
-    if (!entries.empty()) return;
+    if (!modules.empty()) return;
     const char *folder = getenv("FT_PTX"), *timing = getenv("FT_PTX_TIMING");
     const std::string how = timing != nullptr ? timing : "late";
     if (how != "late" && how != "early" && how != "random") ptx::fail("FT_PTX_TIMING is late, early or random, not %s", timing);
@@ -115,19 +130,17 @@ void read_folder() {
     if (all == nullptr) ptx::fail("FT_PTX names no folder");
     while (const dirent *file = readdir(all)) {
         const std::string name = file->d_name;
-        if (name.size() < 4 || name.compare(name.size() - 4, 4, ".ptx") != 0) continue;
-        modules.push_back(std::make_unique<ptx::module>(std::string(folder) + "/" + name));
-        for (const auto &e : modules.back()->entries())
-            entries.insert({e.first, {modules.back().get(), e.second}});
+        if (ends_with(name, ".ptx")) modules[std::string(folder) + "/" + name] = nullptr;
     }
     closedir(all);
-    if (entries.empty()) ptx::fail("no kernels in %s", folder);
+    if (modules.empty()) ptx::fail("no kernels in %s", folder);
 }
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) simt::executor simt_execute;
 bool simt_execute(const simt::job &job, int order, uint64_t seed, char *text, size_t room) {
+    const ptx::own_heap own;
     try {
         read_folder();
         run(job, order, seed);

@@ -6,39 +6,6 @@
 
 namespace ptx {
 
-// IEEE's half precision, by its own text: 1 sign, 5 bits of exponent, 10 of fraction.
-static float half_number(uint16_t h) {
-    const int exponent = h >> 10 & 31, fraction = h & 1023;
-    const float magnitude = exponent == 31 ? (fraction != 0 ? NAN : INFINITY) : exponent == 0 ? std::ldexp(float(fraction), -24) : std::ldexp(float(1024 + fraction), exponent - 25);
-    return h >> 15 ? -magnitude : magnitude;
-}
-float of_f16(uint16_t h) {
-    static const std::vector<float> all = [] {
-        std::vector<float> numbers(1 << 16);
-        for (size_t n = 0; n < numbers.size(); n++)
-            numbers[n] = half_number(uint16_t(n));
-        return numbers;
-    }();
-    return all[h];
-}
-// To the nearest, ties to even. Every NaN is the canonical one: 0x7fff.
-uint16_t to_f16(float x) {
-    const uint16_t sign = uint16_t(bit_cast<uint32_t>(x) >> 16 & 0x8000);
-    const double a = std::fabs(double(x));
-    if (std::isnan(x)) return 0x7fff;
-    if (a >= 65520) return uint16_t(sign | 0x7c00);
-    int exponent;
-    std::frexp(a, &exponent);
-    if (a < std::ldexp(1.0, -14)) return uint16_t(sign | uint16_t(std::nearbyint(std::ldexp(a, 24)))); // 1024 is the least normal one
-    const double scaled = std::nearbyint(std::ldexp(a, 11 - exponent));                                 // 1024 to 2048
-    return uint16_t(sign | uint16_t((exponent + 14 - 1) * 1024 + int(scaled)));
-}
-uint16_t to_bf16(float x) {
-    if (std::isnan(x)) return 0x7fff;
-    const uint32_t bits = bit_cast<uint32_t>(x);
-    return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 namespace {
 
 bool is_float(type t) { return t == type::F16 || t == type::BF16 || t == type::F32 || t == type::F64; }
@@ -99,39 +66,88 @@ template <bool TO_FLOAT, bool FROM_FLOAT> void cvt(warp &w, const instruction &i
     }
 }
 
-// Two at once: the first source goes to the upper half.
-void cvt_pair(warp &w, const instruction &i, uint32_t lanes) {
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
-        uint16_t half[2];
-        for (int n = 0; n < 2; n++) {
-            float x = bit_cast<float>(uint32_t(w.bits(i.from[n], l)));
-            if (i.flags & SAT_FINITE && i.value == type::F16X2) x = x > 65504 ? 65504 : x < -65504 ? -65504 : x; // NaN stays
-            half[n] = i.value == type::F16X2 ? to_f16(x) : to_bf16(x);
-        }
-        w.put(i.to, l, uint32_t(half[0]) << 16 | half[1]);
-    }
+// The frequent ones among them. Registers of 8 and 16 bits have a lane of 32 to themselves.
+template <class TO, class FROM> void cvt_integer(warp &w, const instruction &i, uint32_t lanes) {
+    auto *d = w.lanes_of<typename std::conditional<sizeof(TO) == 8, uint64_t, uint32_t>::type>(i.to.slot);
+    const auto *a = w.lanes_of<typename std::conditional<sizeof(FROM) == 8, uint64_t, uint32_t>::type>(i.from[0].slot);
+    each(lanes, [=](int l) {
+        const TO x = TO(FROM(a[l]));
+        if (sizeof(TO) == 8) d[l] = uint64_t(x);
+        else d[l] = sizeof(TO) == 4 ? uint32_t(x) : uint16_t(x);
+    });
+}
+template <class FROM> void cvt_to_float(warp &w, const instruction &i, uint32_t lanes) {
+    uint32_t *d = w.lanes_of<uint32_t>(i.to.slot);
+    const uint32_t *a = w.lanes_of<uint32_t>(i.from[0].slot);
+    each(lanes, [=](int l) { d[l] = bit_cast<uint32_t>(float(FROM(a[l]))); });
+}
+template <bool IS_HALF> void cvt_from_half(warp &w, const instruction &i, uint32_t lanes) {
+    uint32_t *d = w.lanes_of<uint32_t>(i.to.slot);
+    const uint32_t *a = w.lanes_of<uint32_t>(i.from[0].slot);
+    each(lanes, [=](int l) { d[l] = bit_cast<uint32_t>(IS_HALF ? of_f16(uint16_t(a[l])) : of_bf16(uint16_t(a[l]))); });
+}
+template <bool IS_HALF> void cvt_to_half(warp &w, const instruction &i, uint32_t lanes) {
+    uint32_t *d = w.lanes_of<uint32_t>(i.to.slot);
+    const uint32_t *a = w.lanes_of<uint32_t>(i.from[0].slot);
+    each(lanes, [=](int l) { d[l] = IS_HALF ? to_f16(bit_cast<float>(a[l])) : to_bf16(bit_cast<float>(a[l])); });
+}
+handler frequent(type to, type from, uint32_t flags) {
+    const bool to_64 = to == type::U64 || to == type::S64 || to == type::B64, to_32 = to == type::U32 || to == type::S32 || to == type::B32;
+    if (flags != 0) return nullptr;
+    if (to_64 && from == type::U32) return cvt_integer<uint64_t, uint32_t>;
+    if (to_64 && from == type::S32) return cvt_integer<uint64_t, int32_t>;
+    if (to_32 && (from == type::U64 || from == type::S64)) return cvt_integer<uint32_t, uint64_t>;
+    if (to_32 && from == type::U16) return cvt_integer<uint32_t, uint16_t>;
+    if (to_32 && from == type::S16) return cvt_integer<uint32_t, int16_t>;
+    if (to == type::U16 && from == type::U32) return cvt_integer<uint16_t, uint32_t>;
+    if (to == type::U16 && from == type::U64) return cvt_integer<uint16_t, uint64_t>;
+    if (to == type::F32 && from == type::U32) return cvt_to_float<uint32_t>;
+    if (to == type::F32 && from == type::S32) return cvt_to_float<int32_t>;
+    if (to == type::F32 && from == type::F16) return cvt_from_half<true>;
+    if (to == type::F32 && from == type::BF16) return cvt_from_half<false>;
+    if (to == type::F16 && from == type::F32) return cvt_to_half<true>;
+    if (to == type::BF16 && from == type::F32) return cvt_to_half<false>;
+    return nullptr;
 }
 
-void mov(warp &w, const instruction &i, uint32_t lanes) {
-    for (int l = 0; l < WARP; l++)
-        if (lanes >> l & 1) w.put(i.to, l, w.bits(i.from[0], l));
+// Two at once: the first source goes to the upper half.
+template <bool IS_HALF> void cvt_pair(warp &w, const instruction &i, uint32_t lanes) {
+    uint32_t *d = w.lanes_of<uint32_t>(i.to.slot);
+    const uint32_t *a = w.lanes_of<uint32_t>(i.from[0].slot), *b = w.lanes_of<uint32_t>(i.from[1].slot);
+    const float most = IS_HALF && i.flags & SAT_FINITE ? 65504 : INFINITY;
+    each(lanes, [=](int l) {
+        auto half = [most](float x) {
+            x = x > most ? most : x < -most ? -most : x; // NaN stays
+            return uint32_t(IS_HALF ? to_f16(x) : to_bf16(x));
+        };
+        d[l] = half(bit_cast<float>(a[l])) << 16 | half(bit_cast<float>(b[l]));
+    });
 }
-void pack(warp &w, const instruction &i, uint32_t lanes) { // the first operand is the lowest
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
-        uint64_t all = 0;
-        for (size_t n = 0; n < i.list[0].size(); n++)
-            all |= w.bits(i.list[0][n], l) << n * size_t(i.number);
-        w.put(i.to, l, all);
+
+template <class T> void mov(warp &w, const instruction &i, uint32_t lanes) {
+    T *d = w.lanes_of<T>(i.to.slot);
+    const T *a = w.lanes_of<T>(i.from[0].slot);
+    each(lanes, [=](int l) { d[l] = a[l]; });
+}
+// The first operand is the lowest. T: of the whole register; parts of 16 or 32 bits are in lanes of 32.
+template <class T> void pack(warp &w, const instruction &i, uint32_t lanes) {
+    T *d = w.lanes_of<T>(i.to.slot), all[WARP] = {};
+    const T ones = i.number == 16 ? T(0xffff) : T(0xffffffff);
+    for (size_t n = 0; n < i.list[0].size(); n++) {
+        const uint32_t *a = w.lanes_of<uint32_t>(i.list[0][n].slot);
+        for (int l = 0; l < WARP; l++)
+            all[l] |= (T(a[l]) & ones) << n * size_t(i.number);
     }
+    each(lanes, [&](int l) { d[l] = all[l]; });
 }
-void unpack(warp &w, const instruction &i, uint32_t lanes) {
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
-        const uint64_t all = w.bits(i.from[0], l);
-        for (size_t n = 0; n < i.list[0].size(); n++)
-            w.put(i.list[0][n], l, all >> n * size_t(i.number));
+template <class T> void unpack(warp &w, const instruction &i, uint32_t lanes) {
+    const T *a = w.lanes_of<T>(i.from[0].slot);
+    const uint32_t ones = i.number == 16 ? 0xffff : 0xffffffff;
+    for (size_t n = 0; n < i.list[0].size(); n++) {
+        if (i.list[0][n].slot < 0) continue; // "_"
+        uint32_t *d = w.lanes_of<uint32_t>(i.list[0][n].slot);
+        const int by = int(n) * i.number;
+        each(lanes, [=](int l) { d[l] = uint32_t(a[l] >> by) & ones; });
     }
 }
 // Generic addresses of shared memory; all others are the host's.
@@ -162,11 +178,11 @@ bool decode_conversion(reader &r, const statement &s, instruction &i) {
             i.list[0] = braces(r, list, each, !packs);
             if (packs) i.to = target(r, to, t);
             else i.from[0] = source(r, from, t);
-            i.run = packs ? pack : unpack;
+            i.run = bits_of(t) == 64 ? (packs ? pack<uint64_t> : unpack<uint64_t>) : (packs ? pack<uint32_t> : unpack<uint32_t>);
         } else {
             i.to = target(r, to, t);
             i.from[0] = source(r, from, t);
-            i.run = mov;
+            i.run = bits_of(t) == 64 ? mov<uint64_t> : mov<uint32_t>;
         }
         return true;
     }
@@ -176,7 +192,7 @@ bool decode_conversion(reader &r, const statement &s, instruction &i) {
         i.from[0] = source(r, s.operands.at(1), t);
         i.number = to_space;
         if (s.has("shared")) i.run = cvta_shared;
-        else if (s.has("global") || s.has("local") || s.has("param")) i.run = mov;
+        else if (s.has("global") || s.has("local") || s.has("param")) i.run = mov<uint64_t>;
         return i.run != nullptr && t == type::U64;
     }
     if (op != "cvt" || s.parts.size() < 3) return false;
@@ -196,7 +212,7 @@ bool decode_conversion(reader &r, const statement &s, instruction &i) {
         if (t != type::F32) return false;
         for (size_t n = 0; n < 2; n++)
             i.from[n] = source(r, s.operands.at(n + 1), t);
-        i.run = cvt_pair;
+        i.run = i.value == type::F16X2 ? cvt_pair<true> : cvt_pair<false>;
         return true;
     }
     if (i.flags & SAT_FINITE) return false;
@@ -204,6 +220,8 @@ bool decode_conversion(reader &r, const statement &s, instruction &i) {
     // What rounds twice here is left out.
     if ((i.value == type::F16 || i.value == type::BF16) && t != type::F32) return false;
     if (is_float(i.value) && !is_float(t) && i.value != type::F32 && i.value != type::F64) return false;
+    const bool as_usual = i.to.bits == bits_of(i.value) && i.from[0].bits == bits_of(t); // registers of other widths
+    if (as_usual && (i.run = frequent(i.value, t, i.flags)) != nullptr) return true;
     i.run = is_float(i.value) ? (is_float(t) ? cvt<true, true> : cvt<true, false>) : is_float(t) ? cvt<false, true> : cvt<false, false>;
     return true;
 }

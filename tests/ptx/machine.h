@@ -33,6 +33,12 @@ struct fault : std::runtime_error {
 enum class type { U8, S8, B8, U16, S16, B16, U32, S32, B32, U64, S64, B64, F16, BF16, F32, F64, F16X2, BF16X2, PRED, NONE };
 enum class space { GENERIC, GLOBAL, SHARED, LOCAL, PARAM };
 
+// Addresses from `begin` up to `end`.
+struct extent {
+    uint64_t begin = 0, end = 0;
+    bool holds(uint64_t from, uint64_t to) const { return begin <= from && to <= end; }
+};
+
 struct operand {
     int slot = -1;     // unit of the warp's file; -1: none, or "_"
     int bits = 0;      // of the register: 1, 16, 32, 64
@@ -49,6 +55,7 @@ struct instruction {
     kind_ kind = PLAIN;
     bool acts = false;     // others may see that it was there
     bool together = false; // lanes must come to it together:
+    bool moves = false, writes_list = false; // mov; the registers in list[0] are written
     operand named;         // these; none: all of the warp
     operand guard;
     int target = -1, link = -1; // of a branch or call; the slot where a function keeps the way back
@@ -61,6 +68,7 @@ struct instruction {
     int size = 0;       // of a value in memory, in bytes
     int number = 0;     // what a handler wants to know beyond
     uint32_t flags = 0; // of modifiers
+    mutable extent known; // the allocation that it came to last, in this launch
     int line = 0;
     std::string file, text;
 };
@@ -82,6 +90,7 @@ struct kernel {
     std::vector<int> local;                                   // slots of 64 bits: where a lane's local memory begins
     std::vector<std::pair<int, size_t>> parameter_address;    // slots of 64 bits, and offsets
     bool has_products = false;                                // wgmma: writes of registers are dated
+    bool has_proxy = false;                                   // wgmma or tensor copies: stores are kept until a fence hands them over
 };
 
 // Where a launch stands: what all blocks share.
@@ -89,7 +98,7 @@ struct launch {
     const kernel *code;
     uint32_t grid[3], threads[3];
     size_t dynamic_shared;
-    const unsigned char *parameters;
+    const unsigned char *parameters; // code->parameter_bytes
 };
 
 enum class timing { LATE, EARLY, RANDOM };
@@ -146,7 +155,12 @@ struct warp {
     std::deque<std::vector<product>> groups;
     std::vector<product> open_group;
     std::map<int, sums> summing; // by the first register's slot
-    std::vector<uint32_t> unfenced; // granules of shared memory that it wrote, since its last fence
+    std::vector<uint32_t> unfenced; // granules of shared memory that it wrote, and no fence of the lanes that did
+    std::vector<uint32_t> writers;  // of each granule: lanes of whose stores the others have not heard by a barrier
+    void hear(uint32_t lanes) {     // a barrier of these: a fence of any of them counts for all
+        for (const uint32_t g : unfenced)
+            if ((writers[g] & ~lanes) == 0) writers[g] = 0;
+    }
     uint64_t products = 0;
 
     template <class T> T *lanes_of(int slot) { return reinterpret_cast<T *>(file.data() + size_t(slot) * WARP); }
@@ -163,6 +177,19 @@ struct warp {
     }
     uint64_t same_in_all(const operand &o, uint32_t lanes, const char *what);
 };
+
+// f(lane) of those lanes; all of them in a loop that the compiler may take several at a time. A result's slot is none of the sources', or the
+// same, so that lanes do not depend on each other.
+template <class F> inline __attribute__((always_inline)) void each(uint32_t lanes, const F &f) {
+    if (lanes == EVERY_LANE) {
+#pragma GCC ivdep
+        for (int l = 0; l < WARP; l++)
+            f(l);
+        return;
+    }
+    for (; lanes != 0; lanes &= lanes - 1)
+        f(__builtin_ctz(lanes));
+}
 
 struct block {
     const launch *of;
@@ -181,14 +208,23 @@ struct block {
     }
     // Bytes of shared memory, or a fault.
     unsigned char *at(uint64_t address, size_t bytes, size_t alignment);
-    void note_store(warp &w, uint32_t address, size_t bytes);
+    void note_store(warp &w, int lane, uint32_t address, size_t bytes); // where something asks for it
     void must_be_handed_over(uint32_t address, size_t bytes, const char *to_whom);
     void land(size_t which); // a tensor copy
     void settle(barrier_object &b);
 };
 
-// Memory of a lane: where an address of that space lies on the host, checked.
-unsigned char *memory(warp &w, space where, uint64_t address, size_t bytes, size_t alignment, bool writes);
+// Memory of a lane: where an address of that space lies on the host, checked. `known`: an allocation that may be the one;
+// becomes it.
+unsigned char *memory(warp &w, space where, uint64_t address, size_t bytes, size_t alignment, bool writes, extent &known,
+                      int lane);
+
+// ---- bounds of global memory (bounds.cpp) ----------------------------------------------------------------------------------
+
+// The allocation around an address, or a fault: of the fake driver where a test has one, else of the test's own heap (heap.cpp). What a
+// test has on its stack or among its constants is bounded by that.
+extent allocation_at(uint64_t address);
+void begin_bounds(); // of a launch
 
 // Copies of a lane's groups but the newest `left`, brought to where they go.
 void finish_copies(warp &w, uint32_t lanes, uint32_t left);
@@ -206,9 +242,25 @@ template <class T, class F> inline T bit_cast(F from) {
     return to;
 }
 inline float of_bf16(uint16_t h) { return bit_cast<float>(uint32_t(h) << 16); }
-float of_f16(uint16_t h);
-uint16_t to_bf16(float x);
-uint16_t to_f16(float x);
+// IEEE's half precision, 1 sign, 5 bits of exponent, 10 of fraction, in the places of a float: what its exponent is short of is a factor.
+inline float of_f16(uint16_t h) {
+    const uint32_t places = uint32_t(h & 0x7fff) << 13, sign = uint32_t(h & 0x8000) << 16;
+    const float magnitude = (h & 0x7c00) == 0x7c00 ? bit_cast<float>(places | 0x7f800000) : bit_cast<float>(places) * 0x1p112f;
+    return bit_cast<float>(bit_cast<uint32_t>(magnitude) | sign);
+}
+// To the nearest, ties to even. Every NaN is the canonical one: 0x7fff.
+inline uint16_t to_bf16(float x) {
+    const uint32_t bits = bit_cast<uint32_t>(x);
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline uint16_t to_f16(float x) {
+    const uint32_t sign = bit_cast<uint32_t>(x) >> 16 & 0x8000, bits = bit_cast<uint32_t>(x) & 0x7fffffff;
+    const uint32_t even = bits >> 13 & 1, normal = (bits - (112u << 23) + 0xfff + even) >> 13;
+    // Below the least normal number, 2^-14: steps of 2^-24 are the last places of numbers from 0.5 on.
+    const uint32_t small = bit_cast<uint32_t>(bit_cast<float>(bits) + 0.5f) - 0x3f000000;
+    const uint32_t result = bits >= 0x477ff000 ? 0x7c00 : bits < 0x38800000 ? small : normal; // from 65520 on: infinity
+    return bits > 0x7f800000 ? 0x7fff : uint16_t(sign | result);
+}
 
 } // namespace ptx
 #endif

@@ -10,11 +10,13 @@ unsigned char *block::at(uint64_t address, size_t bytes, size_t alignment) {
     return shared.data() + address;
 }
 
-void block::note_store(warp &w, uint32_t address, size_t bytes) {
+void block::note_store(warp &w, int lane, uint32_t address, size_t bytes) {
+    if (dirty.empty()) return;
+    if (w.writers.empty()) w.writers.assign(dirty.size(), 0);
     for (uint32_t g = address / GRANULE; g <= (address + bytes - 1) / GRANULE; g++) {
-        if (dirty[g] >> w.number & 1) continue;
+        if (!(dirty[g] >> w.number & 1)) w.unfenced.push_back(g);
+        w.writers[g] |= 1u << lane;
         dirty[g] |= 1u << w.number;
-        w.unfenced.push_back(g);
     }
 }
 
@@ -24,16 +26,46 @@ void block::must_be_handed_over(uint32_t address, size_t bytes, const char *to_w
         if (dirty[g] != 0) fail("%s at %#x, which threads wrote without a fence.proxy.async", to_whom, g * GRANULE);
 }
 
-unsigned char *memory(warp &w, space where, uint64_t address, size_t bytes, size_t alignment, bool writes) {
-    if (where == space::GENERIC) where = (address & 0xff00000000000000) == SHARED_WINDOW ? space::SHARED : space::GLOBAL;
+// Kernels find memory by their arguments: what no argument points into is somebody else's.
+static bool is_given(const launch &of, const extent &allocation) {
+    for (size_t at = 0; at + 8 <= of.code->parameter_bytes; at += 8) {
+        uint64_t value;
+        memcpy(&value, of.parameters + at, sizeof value);
+        if (allocation.begin <= value && value <= allocation.end) return true;
+    }
+    return false;
+}
+
+unsigned char *memory(warp &w, space where, uint64_t address, size_t bytes, size_t alignment, bool writes, extent &known, int lane) {
+    const uint64_t local = uint64_t(w.local.data()), parameters = uint64_t(w.in->of->parameters);
+    const extent of_lanes{local, local + w.local.size()}, of_launch{parameters, parameters + w.in->of->code->parameter_bytes};
+    if (where == space::GENERIC) { // what has a window of its own, or is the warp's own, is no global memory
+        where = (address & 0xff00000000000000) == SHARED_WINDOW              ? space::SHARED
+                : of_lanes.holds(address, address + bytes)                   ? space::LOCAL
+                : of_launch.holds(address, address + bytes) && !writes       ? space::PARAM
+                                                                             : space::GLOBAL;
+    }
     if (where == space::SHARED) {
         const uint32_t at = uint32_t(address);
         unsigned char *place = w.in->at(at, bytes, alignment);
-        if (writes) w.in->note_store(w, at, bytes);
+        if (writes) w.in->note_store(w, lane, at, bytes);
         return place;
     }
     if (address % alignment != 0) fail("memory at %#llx, which is not aligned to %zu", (unsigned long long)address, alignment);
-    if (address < 4096 || (address & 0xff00000000000000) != 0) fail("memory at %#llx, which is no address", (unsigned long long)address);
+    if (where == space::GLOBAL) {
+        if (!known.holds(address, address + bytes)) {
+            known = allocation_at(address);
+            if (!is_given(*w.in->of, known)) fail("global memory at %#llx, of an allocation that no argument points into", (unsigned long long)address);
+        }
+        if (!known.holds(address, address + bytes))
+            fail("%zu bytes of global memory that begin %llu behind the beginning of an allocation of %llu", bytes,
+                 (unsigned long long)(address - known.begin), (unsigned long long)(known.end - known.begin));
+        return reinterpret_cast<unsigned char *>(address);
+    }
+    const extent &own = where == space::PARAM ? of_launch : of_lanes;
+    if (!own.holds(address, address + bytes))
+        fail("%zu bytes at %lld of %llu of %s", bytes, (long long)(address - own.begin), (unsigned long long)(own.end - own.begin),
+             where == space::PARAM ? "parameters" : "local memory");
     return reinterpret_cast<unsigned char *>(address);
 }
 
@@ -41,28 +73,81 @@ namespace {
 
 bool extends_sign(type t) { return t == type::S8 || t == type::S16 || t == type::S32; }
 
-void ld(warp &w, const instruction &i, uint32_t lanes) {
-    const int size = i.size;
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
-        const unsigned char *at = memory(w, i.where, w.bits(i.from[0], l) + uint64_t(i.offset[0]), size_t(size) * i.count, size_t(size) * i.count, false);
-        for (int n = 0; n < i.count; n++) {
-            uint64_t value = 0;
-            memcpy(&value, at + n * size, size_t(size));
-            if (extends_sign(i.value) && value >> (8 * size - 1)) value |= ~0ull << 8 * size;
-            w.put(i.list[0][n], l, value);
+// Where the lanes' addresses lead.
+void places(warp &w, const instruction &i, uint32_t lanes, bool writes, unsigned char *at[WARP]) {
+    uint64_t address[WARP];
+    const uint64_t offset = uint64_t(i.offset[0]);
+    if (i.from[0].bits == 64) {
+        const uint64_t *a = w.lanes_of<uint64_t>(i.from[0].slot);
+        for (int l = 0; l < WARP; l++)
+            address[l] = a[l] + offset;
+    } else {
+        const uint32_t *a = w.lanes_of<uint32_t>(i.from[0].slot);
+        for (int l = 0; l < WARP; l++)
+            address[l] = a[l] + offset;
+    }
+    const size_t bytes = size_t(i.size) * size_t(i.count);
+    for (uint32_t left = lanes; left != 0; left &= left - 1) {
+        const int l = __builtin_ctz(left);
+        if (i.where == space::GLOBAL && address[l] % bytes == 0 && i.known.holds(address[l], address[l] + bytes))
+            at[l] = reinterpret_cast<unsigned char *>(address[l]);
+        else at[l] = memory(w, i.where, address[l], bytes, bytes, writes, i.known, l);
+    }
+}
+
+// M: how a value lies in memory, which a register of 16 or 32 bits keeps in 32.
+template <class M> void ld(warp &w, const instruction &i, uint32_t lanes) {
+    using S = typename std::conditional<sizeof(M) == 8, uint64_t, uint32_t>::type;
+    unsigned char *at[WARP];
+    places(w, i, lanes, false, at);
+    for (int n = 0; n < i.count; n++) {
+        const operand &to = i.list[0][size_t(n)];
+        if (to.slot < 0) continue;
+        auto value = [&](int l) {
+            M m;
+            memcpy(&m, at[l] + size_t(n) * sizeof m, sizeof m);
+            return m;
+        };
+        // A register may be wider than the value: zeros or signs are in front of it.
+        if (to.bits == 64) {
+            uint64_t *d = w.lanes_of<uint64_t>(to.slot);
+            for (uint32_t left = lanes; left != 0; left &= left - 1)
+                d[__builtin_ctz(left)] = uint64_t(value(__builtin_ctz(left)));
+        } else {
+            uint32_t *d = w.lanes_of<uint32_t>(to.slot);
+            const uint32_t ones = to.bits == 16 ? 0xffff : 0xffffffff;
+            for (uint32_t left = lanes; left != 0; left &= left - 1)
+                d[__builtin_ctz(left)] = uint32_t(S(value(__builtin_ctz(left)))) & ones;
         }
     }
 }
-void st(warp &w, const instruction &i, uint32_t lanes) {
-    const int size = i.size;
-    for (int l = 0; l < WARP; l++) {
-        if (!(lanes >> l & 1)) continue;
-        unsigned char *at = memory(w, i.where, w.bits(i.from[0], l) + uint64_t(i.offset[0]), size_t(size) * i.count, size_t(size) * i.count, true);
-        for (int n = 0; n < i.count; n++) {
-            const uint64_t value = w.bits(i.list[0][n], l);
-            memcpy(at + n * size, &value, size_t(size));
+template <class M> void st(warp &w, const instruction &i, uint32_t lanes) {
+    unsigned char *at[WARP];
+    places(w, i, lanes, true, at);
+    for (int n = 0; n < i.count; n++) {
+        const operand &from = i.list[0][size_t(n)];
+        for (uint32_t left = lanes; left != 0; left &= left - 1) {
+            const int l = __builtin_ctz(left);
+            const M value = M(from.bits == 64 ? w.lanes_of<uint64_t>(from.slot)[l] : w.lanes_of<uint32_t>(from.slot)[l]);
+            memcpy(at[l] + size_t(n) * sizeof value, &value, sizeof value);
         }
+    }
+}
+handler load_of(type t) {
+    const bool sign = extends_sign(t);
+    switch (bytes_of(t)) {
+    case 1: return sign ? ld<int8_t> : ld<uint8_t>;
+    case 2: return sign ? ld<int16_t> : ld<uint16_t>;
+    case 4: return sign ? ld<int32_t> : ld<uint32_t>;
+    default: return ld<uint64_t>;
+    }
+}
+handler store_of(type t) {
+    switch (bytes_of(t)) {
+    case 1: return st<uint8_t>;
+    case 2: return st<uint16_t>;
+    case 4: return st<uint32_t>;
+    default: return st<uint64_t>;
     }
 }
 void move_stored(warp &w, const instruction &i, uint32_t lanes) {
@@ -100,7 +185,7 @@ bool decode_memory(reader &r, const statement &s, instruction &i) {
     }
     if (i.where == space::PARAM && !loads) return false;
     i.from[0] = address(r, where, &i.offset[0], i.where == space::SHARED);
-    i.run = loads ? ld : st;
+    i.run = loads ? load_of(i.value) : store_of(i.value);
     return true;
 }
 

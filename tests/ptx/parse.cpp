@@ -1,4 +1,5 @@
 #include "tests/ptx/parse.h"
+#include "tests/ptx/plant.h"
 
 #include <algorithm>
 #include <cctype>
@@ -65,7 +66,7 @@ static std::string trimmed(const std::string &text) {
     return text.substr(from, to - from);
 }
 
-static std::vector<std::string> split(const std::string &text, char at) {
+std::vector<std::string> split(const std::string &text, char at) {
     std::vector<std::string> parts;
     std::string part;
     int depth = 0;
@@ -82,13 +83,10 @@ static std::vector<std::string> split(const std::string &text, char at) {
 static std::string without_comments(const std::string &text) {
     std::string out;
     out.reserve(text.size());
-    for (size_t i = 0; i < text.size(); i++) {
-        if (text.compare(i, 2, "//") == 0) {
-            while (i < text.size() && text[i] != '\n') i++;
-            i--;
-        } else {
-            out += text[i];
-        }
+    for (size_t from = 0; from < text.size();) {
+        const size_t comment = std::min(text.find("//", from), text.size());
+        out.append(text, from, comment - from);
+        from = std::min(text.find('\n', comment), text.size());
     }
     return out;
 }
@@ -141,7 +139,7 @@ int64_t literal(const std::string &text) {
 
 class reader {
   public:
-    reader(const module &of, const std::string &name) : module_(of), k(new kernel) {
+    reader(const module &of, const std::string &name) : module_(of), k(new kernel), planted(name) {
         k->name = name;
         for (int d = 0; d < 3; d++)
             k->tid[d] = k->ntid[d] = k->ctaid[d] = k->nctaid[d] = -1;
@@ -177,6 +175,7 @@ class reader {
 
     const module &module_;
     std::unique_ptr<kernel> k;
+    plant planted;
     std::map<std::string, name_> names;
     std::map<std::pair<int, uint64_t>, int> constants;
 
@@ -478,8 +477,14 @@ void reader::body(const std::string &text, const std::string &prefix) {
         at = end + 1;
         try {
             if (one.compare(0, 7, ".pragma") == 0) continue;
-            if (one[0] == '.') declare(one);
-            else statement_(one);
+            if (one[0] == '.') {
+                declare(one);
+                continue;
+            }
+            for (const std::string &here : planted.instead_of(one)) {
+                if (here[0] == '.') declare(here);
+                else statement_(here);
+            }
         } catch (const fault &f) {
             fail("%s: %s (%s:%d)", one.substr(0, 200).c_str(), f.what(), file.c_str(), line);
         }
@@ -531,13 +536,24 @@ std::unique_ptr<kernel> reader::kernel_of_text() {
         if (label == labels.end()) fail("no label %s", jump.second.c_str());
         k->code[jump.first].target = label->second;
     }
+    planted.must_be_planted();
+    std::vector<std::pair<int, int>> registers;
+    for (const auto &name : names)
+        if (!name.second.is_stored) registers.push_back({name.second.slot, name.second.bits});
+    share_registers(*k, registers);
     return std::move(k);
 }
 
 std::unique_ptr<kernel> module::read(const std::string &name) const {
     std::unique_ptr<kernel> k = reader(*this, name).kernel_of_text();
-    for (const instruction &i : k->code)
-        k->has_products |= i.text.compare(0, 6, "wgmma.") == 0;
+    for (instruction &i : k->code) {
+        const size_t begin = i.guard.slot < 0 ? 0 : i.text.find_first_of(" \t") + 1;
+        auto is = [&](const char *what) { return i.text.compare(begin, strlen(what), what) == 0; };
+        k->has_products |= is("wgmma.");
+        k->has_proxy |= is("wgmma.") || is("cp.async.bulk.");
+        i.moves = is("mov.") && i.from[0].slot >= 0 && i.guard.slot < 0;
+        i.writes_list = !is("wgmma.") && !is("st.");
+    }
     return k;
 }
 

@@ -41,6 +41,10 @@ std::vector<operand> braces(reader &r, const std::string &text, type t, bool tar
 operand address(reader &r, const std::string &text, int64_t *offset, bool is_shared); // [base + offset]
 bool parameter_of_call(reader &r, const std::string &text, operand *found); // "[param0+0]": a register of its own here
 int64_t literal(const std::string &text);
+std::vector<std::string> split(const std::string &text, char at); // outside of braces and brackets, trimmed
+
+// Registers (slots and bits) that are not alive together get one place (registers.cpp).
+void share_registers(kernel &k, const std::vector<std::pair<int, int>> &registers);
 
 // Each takes its opcodes, or says false.
 bool decode_arithmetic(reader &r, const statement &s, instruction &i);

@@ -43,10 +43,8 @@ void begin(warp &w, block &in, int number) {
 
 // When registers were written, for wgmma.fence; a mov hands the date on, for the compiler moves values between registers at will.
 void date(warp &w, const instruction &i) {
-    const bool moves = i.text.compare(0, 4, "mov.") == 0 && i.from[0].slot >= 0;
-    const uint64_t when = moves ? w.dated[size_t(i.from[0].slot)] : w.now;
-    if (i.to.slot >= 0) w.dated[size_t(i.to.slot)] = when;
-    if (i.text.compare(0, 6, "wgmma.") == 0 || i.text.compare(0, 3, "st.") == 0) return;
+    if (i.to.slot >= 0) w.dated[size_t(i.to.slot)] = i.moves ? w.dated[size_t(i.from[0].slot)] : w.now;
+    if (!i.writes_list) return;
     for (const operand &o : i.list[0])
         if (o.slot >= 0) w.dated[size_t(o.slot)] = w.now;
 }
@@ -55,23 +53,29 @@ void date(warp &w, const instruction &i) {
     fail("%s, warp %d at %s:%d: %s", f.what(), w.number, i.file.c_str(), i.line, i.text.substr(0, 160).c_str());
 }
 
-// Lanes that go on next: those of one place. By default the one that is furthest behind, which brings lanes together again as soon as can be;
-// others show what does not depend on it.
-uint32_t choose(warp &w, int order, uint32_t ready, uint32_t *place) {
+// Lanes that go on next: those of one place, and up to where (`limit`) they may go before somebody has to choose again. By default they are the
+// ones furthest behind, which brings lanes together again as soon as can be; others show what does not depend on it.
+uint32_t choose(warp &w, int order, uint32_t ready, uint32_t *place, uint32_t *limit) {
+    *limit = UINT32_MAX;
     if (w.as_one) {
         *place = w.pc[0];
         return ready;
     }
-    uint32_t chosen = 0;
-    bool first = true;
     const bool behind = order == FORWARD || order == REVERSE || (order == RANDOM && (w.in->draw() & 7) != 0);
+    uint32_t least = UINT32_MAX, most = 0, chosen = 0;
     for (int l = 0; l < WARP; l++) {
-        if (!(ready >> l & 1)) continue;
-        if (first || (behind ? w.pc[l] < *place : w.pc[l] > *place)) *place = w.pc[l], chosen = 0;
-        first = false;
-        if (w.pc[l] == *place) chosen |= 1u << l;
+        least = std::min(least, ready >> l & 1 ? w.pc[l] : UINT32_MAX);
+        most = std::max(most, ready >> l & 1 ? w.pc[l] : 0);
     }
+    *place = behind ? least : most;
+    for (int l = 0; l < WARP; l++)
+        chosen |= uint32_t(w.pc[l] == *place) << l;
+    chosen &= ready;
     if (chosen == w.alive) w.as_one = true, w.pc[0] = *place;
+    else if (order == RANDOM) *limit = *place + 1;
+    else if (behind)
+        for (int l = 0; l < WARP; l++)
+            *limit = std::min(*limit, (ready & ~chosen) >> l & 1 ? w.pc[l] : UINT32_MAX);
     return chosen;
 }
 
@@ -88,7 +92,7 @@ void go(warp &w, uint32_t lanes, uint32_t to) {
     }
     part(w);
     for (int l = 0; l < WARP; l++)
-        if (lanes >> l & 1) w.pc[l] = to;
+        w.pc[l] = lanes >> l & 1 ? to : w.pc[l];
 }
 
 // Lanes that an instruction wants together, if all of them stand there; else 0, and those that do wait.
@@ -111,22 +115,61 @@ uint32_t meet(warp &w, const instruction &i, uint32_t place, uint32_t here) {
     return at;
 }
 
+// Whether all living lanes stand here, and the instruction names just them: what `meet` would say, for most.
+bool all_meet(warp &w, const instruction &i, uint32_t here) {
+    if (here != w.alive) return false;
+    if (i.named.slot < 0) return true;
+    const uint32_t *names = w.lanes_of<uint32_t>(i.named.slot);
+    uint32_t others = 0;
+    for (int l = 0; l < WARP; l++)
+        others |= here >> l & 1 ? names[l] ^ here : 0;
+    return others == 0;
+}
+
+// Instructions in a row that lanes of one place do, from `place` up to `limit`: until one of them may send lanes elsewhere, or wait. Returns
+// the place behind.
+uint32_t advance_in_line(warp &w, uint32_t lanes, uint32_t place, uint32_t limit, uint64_t most, const instruction **current, bool *progress) {
+    const kernel &k = *w.in->of->code;
+    const instruction *i = k.code.data() + place;
+    for (; place < limit && most > 0; place++, i++, most--) {
+        *current = i;
+        if (i->kind != instruction::PLAIN) break;
+        uint32_t does = lanes;
+        if (i->guard.slot >= 0) does &= w.predicate(i->guard);
+        if (i->together) {
+            if (does != lanes) fail("an instruction for lanes together, of which a predicate takes some");
+            if (!all_meet(w, *i, lanes)) break;
+        }
+        w.now++;
+        if (does != 0) i->run(w, *i, does);
+        if (k.has_products) date(w, *i);
+        *progress |= i->acts;
+    }
+    return place;
+}
+
 // Runs a warp for at most `most` instructions, or until it waits for others. False: it did nothing but look at barriers.
 bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
     const kernel &k = *w.in->of->code;
     bool progress = false;
-    for (uint64_t n = 0; n < most; n++) {
-        if (w.alive == 0) {
-            w.state = warp::DONE;
-            return true;
-        }
-        const uint32_t ready = w.alive & ~w.waiting;
-        if (ready == 0) fail("warp %d: lanes wait for lanes of their warp that wait elsewhere", w.number);
-        uint32_t place = 0, lanes = choose(w, order, ready, &place);
-        const instruction &i = k.code[place];
-        if (++*count > MOST_INSTRUCTIONS) fail("it does not end");
-        w.now++;
-        try {
+    const uint64_t begun = w.now;
+    const instruction *current = k.code.data();
+    try {
+        while (w.now - begun < most) {
+            if (w.alive == 0) {
+                w.state = warp::DONE;
+                break;
+            }
+            const uint32_t ready = w.alive & ~w.waiting;
+            if (ready == 0) fail("lanes wait for lanes of their warp that wait elsewhere");
+            uint32_t place = 0, limit, lanes = choose(w, order, ready, &place, &limit);
+            const uint32_t reached = advance_in_line(w, lanes, place, limit, most - (w.now - begun), &current, &progress);
+            if (reached != place) {
+                go(w, lanes, reached);
+                continue;
+            }
+            const instruction &i = *(current = &k.code[place]);
+            w.now++;
             uint32_t does = i.guard.slot < 0 ? lanes : lanes & w.predicate(i.guard);
             switch (i.kind) {
             case instruction::BRANCH:
@@ -161,14 +204,14 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
                 for (int l = 0; !w.as_one && l < WARP; l++)
                     if (w.alive >> l & 1 && w.pc[l] != place) fail("lanes of a warp wait at different bar.sync");
                 w.waiting = 0;
+                w.hear(EVERY_LANE);
                 w.state = warp::AT_BARRIER;
+                *count += w.now - begun;
                 return true;
             default:
                 if (i.together) {
                     if (does != lanes) fail("an instruction for lanes together, of which a predicate takes some");
-                    if (!w.as_one || i.named.slot >= 0) {
-                        if ((lanes = does = meet(w, i, place, lanes)) == 0) continue;
-                    }
+                    if ((lanes = does = meet(w, i, place, lanes)) == 0) continue;
                 }
                 if (does != 0) i.run(w, i, does);
                 if (k.has_products) date(w, i);
@@ -179,13 +222,15 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
                 w.state = warp::SPINS;
                 progress |= w.spun_at != place; // somewhere else than last time
                 w.spun_at = place;
+                *count += w.now - begun;
                 return progress;
             }
             progress |= i.acts;
-        } catch (const fault &f) {
-            rethrow(w, i, f);
         }
+    } catch (const fault &f) {
+        rethrow(w, *current, f);
     }
+    if ((*count += w.now - begun) > MOST_INSTRUCTIONS) fail("it does not end");
     return true;
 }
 
@@ -246,6 +291,9 @@ void run(const launch &what, int order, uint64_t seed, timing when) {
     const uint64_t blocks = uint64_t(what.grid[0]) * what.grid[1] * what.grid[2];
     const uint32_t threads = what.threads[0] * what.threads[1] * what.threads[2];
     uint64_t count = 0;
+    begin_bounds();
+    for (const instruction &i : k.code) // what was there may have been freed
+        i.known = extent();
     for (uint64_t n = 0; n < blocks; n++) {
         const uint64_t at = order == REVERSE ? blocks - 1 - n : n;
         block b{};
@@ -253,7 +301,7 @@ void run(const launch &what, int order, uint64_t seed, timing when) {
         b.index[0] = uint32_t(at % what.grid[0]), b.index[1] = uint32_t(at / what.grid[0] % what.grid[1]);
         b.index[2] = uint32_t(at / what.grid[0] / what.grid[1]);
         b.shared.assign(shared, 0xff); // NaN in every type
-        b.dirty.assign(shared / GRANULE + 1, 0);
+        b.dirty.assign(k.has_proxy ? shared / GRANULE + 1 : 0, 0);
         b.when = when;
         b.random = (seed + 1) * 0x9E3779B97F4A7C15 + at * 0xBF58476D1CE4E5B9 + 1;
         b.warps.resize((threads + WARP - 1) / WARP);

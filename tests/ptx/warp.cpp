@@ -2,6 +2,8 @@
 // Instructions", "Warp Level Matrix Multiply-Accumulate Instructions".
 #include "tests/ptx/parse.h"
 
+#include <cmath>
+
 namespace ptx {
 
 uint64_t warp::same_in_all(const operand &o, uint32_t lanes, const char *what) {
@@ -18,17 +20,18 @@ uint64_t warp::same_in_all(const operand &o, uint32_t lanes, const char *what) {
 
 namespace {
 
-void nothing(warp &, const instruction &, uint32_t) {}
+void together(warp &w, const instruction &, uint32_t lanes) { w.hear(lanes); }
 
 // The text gives bounds of segments in c: bits 0 to 4 clamp, bits 8 to 12 the mask.
 template <char MODE> void shfl(warp &w, const instruction &i, uint32_t lanes) {
     uint32_t values[WARP], found = 0;
-    for (int l = 0; l < WARP; l++)
-        values[l] = uint32_t(w.bits(i.from[0], l));
+    memcpy(values, w.lanes_of<uint32_t>(i.from[0].slot), sizeof values);
+    const uint32_t *by = w.lanes_of<uint32_t>(i.from[1].slot), *bounds = w.lanes_of<uint32_t>(i.from[2].slot);
+    uint32_t *to = w.lanes_of<uint32_t>(i.to.slot);
     for (int l = 0; l < WARP; l++) {
         if (!(lanes >> l & 1)) continue;
-        const int b = int(w.bits(i.from[1], l) & 31);
-        const uint32_t c = uint32_t(w.bits(i.from[2], l));
+        const int b = int(by[l] & 31);
+        const uint32_t c = bounds[l];
         const int clamp = c & 31, segment = c >> 8 & 31;
         const int most = (l & segment) | (clamp & ~segment), least = l & segment;
         int j;
@@ -39,7 +42,7 @@ template <char MODE> void shfl(warp &w, const instruction &i, uint32_t lanes) {
         else j = least | (b & ~segment), good = j <= most;
         if (!good) j = l;
         if (!(lanes >> j & 1)) fail("shfl.sync from lane %d, which does not take part", j);
-        w.put(i.to, l, values[j]);
+        to[l] = values[j];
         found |= uint32_t(good) << l;
     }
     if (i.list[0].empty()) return;
@@ -65,37 +68,53 @@ void ldmatrix(warp &w, const instruction &i, uint32_t) {
         uint16_t rows[8][8];
         for (int r = 0; r < 8; r++)
             memcpy(rows[r], w.in->at(uint32_t(w.bits(i.from[0], int(8 * q) + r) + uint64_t(i.offset[0])), 16, 16), 16);
-        for (int t = 0; t < WARP; t++) {
-            const int g = t / 4, e = t % 4 * 2;
-            const uint16_t low = i.flags & TRANSPOSED ? rows[e][g] : rows[g][e], high = i.flags & TRANSPOSED ? rows[e + 1][g] : rows[g][e + 1];
-            w.put(i.list[0][q], t, uint32_t(high) << 16 | low);
+        uint32_t *d = w.lanes_of<uint32_t>(i.list[0][q].slot);
+        if (!(i.flags & TRANSPOSED)) {
+            memcpy(d, rows, sizeof rows); // the row's bytes, four lanes to a row
+            continue;
         }
+        for (int t = 0; t < WARP; t++)
+            d[t] = uint32_t(rows[t % 4 * 2 + 1][t / 4]) << 16 | rows[t % 4 * 2][t / 4];
     }
 }
 
-// m16n8k16: "Matrix Fragments for mma.m16n8k16 with floating point type".
+// m16n8k16: "Matrix Fragments for mma.m16n8k16 with floating point type". A product of two numbers of 16 bits is a number of 64, so that fma
+// rounds no less than adding it does.
 template <bool IS_HALF> void mma(warp &w, const instruction &i, uint32_t) {
-    float a[16][16], b[16][8];
-    double c[16][8];
-    auto number = [](uint64_t h) { return IS_HALF ? of_f16(uint16_t(h)) : of_bf16(uint16_t(h)); };
-    for (int l = 0; l < WARP; l++) {
-        const int g = l / 4, t = l % 4;
-        for (int e = 0; e < 8; e++) {
-            const int row = (e / 2) % 2 == 0 ? g : g + 8, col = 2 * t + e % 2 + (e >= 4 ? 8 : 0);
-            a[row][col] = number(w.bits(i.list[1][size_t(e / 2)], l) >> 16 * (e % 2));
+    double a[16][16], b[16][8];
+    auto number = [](uint32_t h) { return double(IS_HALF ? of_f16(uint16_t(h)) : of_bf16(uint16_t(h))); };
+    for (int part = 0; part < 4; part++) {
+        const uint32_t *two = w.lanes_of<uint32_t>(i.list[1][size_t(part)].slot);
+        for (int l = 0; l < WARP; l++) {
+            double *at = &a[l / 4 + (part & 1) * 8][l % 4 * 2 + (part & 2) * 4];
+            at[0] = number(two[l]), at[1] = number(two[l] >> 16);
         }
-        for (int e = 0; e < 4; e++)
-            b[2 * t + e % 2 + (e >= 2 ? 8 : 0)][g] = number(w.bits(i.list[2][size_t(e / 2)], l) >> 16 * (e % 2));
-        for (int e = 0; e < 4; e++)
-            c[g + (e >= 2 ? 8 : 0)][2 * t + e % 2] = bit_cast<float>(w.lanes_of<uint32_t>(i.from[size_t(e)].slot)[l]);
     }
-    for (int row = 0; row < 16; row++)
+    for (int part = 0; part < 2; part++) {
+        const uint32_t *two = w.lanes_of<uint32_t>(i.list[2][size_t(part)].slot);
+        for (int l = 0; l < WARP; l++) {
+            const int k = l % 4 * 2 + part * 8;
+            b[k][l / 4] = number(two[l]), b[k + 1][l / 4] = number(two[l] >> 16);
+        }
+    }
+    const float *c[4];
+    float *d[4];
+    for (size_t e = 0; e < 4; e++)
+        c[e] = w.lanes_of<float>(i.from[e].slot), d[e] = w.lanes_of<float>(i.list[0][e].slot);
+    float results[4][WARP]; // (a register of the result may be one of the sources)
+    for (int row = 0; row < 16; row++) {
+        double sum[8];
+        const int half = row / 8 * 2, first = row % 8 * 4;
+        for (int col = 0; col < 8; col++)
+            sum[col] = double(c[half + col % 2][first + col / 2]);
         for (int k = 0; k < 16; k++)
             for (int col = 0; col < 8; col++)
-                c[row][col] += double(a[row][k]) * double(b[k][col]);
-    for (int l = 0; l < WARP; l++)
-        for (int e = 0; e < 4; e++)
-            w.put(i.list[0][size_t(e)], l, bit_cast<uint32_t>(float(c[l / 4 + (e >= 2 ? 8 : 0)][2 * (l % 4) + e % 2])));
+                sum[col] = std::fma(a[row][k], b[k][col], sum[col]);
+        for (int col = 0; col < 8; col++)
+            results[half + col % 2][first + col / 2] = float(sum[col]);
+    }
+    for (int e = 0; e < 4; e++)
+        memcpy(d[e], results[e], sizeof results[e]);
 }
 
 } // namespace
@@ -121,7 +140,7 @@ bool decode_warp(reader &r, const statement &s, instruction &i) {
         if (!ballot && !s.has("any") && !s.has("all")) return false;
     } else if (all == "bar.warp.sync") {
         i.named = source(r, s.operands.at(0), type::B32);
-        i.run = nothing;
+        i.run = together;
     } else if (all == "bar.sync" && s.operands.size() == 1 && s.operands[0] == "0") {
         i.kind = instruction::BARRIER;
         i.together = false;

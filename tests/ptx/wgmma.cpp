@@ -4,6 +4,9 @@
 // reckon at the wait, each warp its own 16 rows, EARLY at once; until the wait the registers of the sums hold NaN.
 #include "tests/ptx/parse.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace ptx {
 namespace {
 
@@ -12,55 +15,78 @@ constexpr uint32_t UNREADY = 0x7fffdead;
 // "Matrix-descriptor-encode", "Strides": 16 terms of a number `mn` of rows or columns, 128-byte swizzle. By rows (K-major) eight rows are a
 // pattern of 1,024 bytes and the next eight are `stride` further; by columns (MN-major) a pattern has eight terms of 64 numbers, the next eight
 // terms are `stride` further and the next 64 numbers `leading`.
-float element(block &b, uint64_t descriptor, int mn, int k, bool by_columns, bool is_half) {
-    const uint32_t start = uint32_t(descriptor & 0x3fff) << 4, leading = uint32_t(descriptor >> 16 & 0x3fff) << 4,
-                   stride = uint32_t(descriptor >> 32 & 0x3fff) << 4;
-    uint32_t at = by_columns ? start + uint32_t(mn / 64) * leading + uint32_t(mn % 64) * 2 + uint32_t(k / 8) * stride + uint32_t(k % 8) * 128
-                             : start + uint32_t(mn / 8) * stride + uint32_t(mn % 8) * 128 + uint32_t(k) * 2;
-    at ^= (at >> 7 & 7) << 4;
-    const unsigned char *place = b.at(at, 2, 2);
-    if (b.dirty[at / GRANULE] != 0) b.must_be_handed_over(at, 2, "wgmma reads");
-    uint16_t h;
-    memcpy(&h, place, 2);
-    return is_half ? of_f16(h) : of_bf16(h);
-}
+// The swizzle keeps 16 bytes together: eight terms of one row, or one term of eight columns.
+struct matrix {
+    uint32_t start, leading, stride;
+    bool by_columns, is_half;
+    matrix(uint64_t descriptor, bool columns, bool half)
+        : start(uint32_t(descriptor & 0x3fff) << 4), leading(uint32_t(descriptor >> 16 & 0x3fff) << 4),
+          stride(uint32_t(descriptor >> 32 & 0x3fff) << 4), by_columns(columns), is_half(half) {}
+    // Eight neighbours from (mn, k) on, along k or, by columns, along mn.
+    void eight(block &b, int mn, int k, float to[8]) const {
+        uint32_t at = by_columns ? start + uint32_t(mn / 64) * leading + uint32_t(mn % 64) * 2 + uint32_t(k / 8) * stride + uint32_t(k % 8) * 128
+                                 : start + uint32_t(mn / 8) * stride + uint32_t(mn % 8) * 128 + uint32_t(k) * 2;
+        at ^= (at >> 7 & 7) << 4;
+        uint16_t h[8];
+        memcpy(h, b.at(at, 16, 16), sizeof h);
+        if (b.dirty[at / GRANULE] != 0) b.must_be_handed_over(at, 16, "wgmma reads");
+        for (int n = 0; n < 8; n++)
+            to[n] = is_half ? of_f16(h[n]) : of_bf16(h[n]);
+    }
+};
 
 void check(uint64_t descriptor) {
     if (descriptor >> 62 != 1) fail("a matrix descriptor that is not swizzled by 128 bytes");
     if (descriptor >> 49 & 7) fail("a matrix descriptor with a base offset");
 }
 
-// The warp's 16 rows of the product, added to what gathers.
+// The warp's 16 rows of the product, added to what gathers. (fma: as in mma of warp.cpp.)
 void reckon(warp &w, const product &p) {
     const instruction &i = *p.what;
     const int columns = i.number;
     const bool is_half = i.source == type::F16, left_by_columns = i.flags & 1, right_by_columns = i.flags & 2;
-    float a[16][16];
+    double a[16][16], b[16][256];
     if (i.list[1].empty()) {
-        for (int row = 0; row < 16; row++)
-            for (int k = 0; k < 16; k++)
-                a[row][k] = element(*w.in, p.left, w.number % 4 * 16 + row, k, left_by_columns, is_half);
+        const matrix left(p.left, left_by_columns, is_half);
+        const int first = w.number % 4 * 16;
+        float eight[8];
+        for (int n = 0; n < 32; n++) {
+            const int row = left_by_columns ? n / 16 * 8 : n / 2, k = left_by_columns ? n % 16 : n % 2 * 8;
+            left.eight(*w.in, first + row, k, eight);
+            for (int e = 0; e < 8; e++)
+                (left_by_columns ? a[row + e][k] : a[row][k + e]) = double(eight[e]);
+        }
     } else {
-        for (int l = 0; l < WARP; l++)
-            for (int e = 0; e < 8; e++) { // as for mma.m16n8k16
-                const uint16_t h = uint16_t(w.bits(i.list[1][size_t(e / 2)], l) >> 16 * (e % 2));
-                a[l / 4 + (e / 2 % 2 == 0 ? 0 : 8)][2 * (l % 4) + e % 2 + (e >= 4 ? 8 : 0)] = is_half ? of_f16(h) : of_bf16(h);
-            }
-    }
-    std::vector<uint32_t> &d = w.summing.at(i.list[0][0].slot).values;
-    for (int c = 0; c < columns; c++) {
-        float b[16];
-        for (int k = 0; k < 16; k++)
-            b[k] = element(*w.in, p.right, c, k, right_by_columns, is_half);
-        for (int row = 0; row < 16; row++) { // d[e] of lane l: row l / 4 (+ 8 for e % 4 >= 2), column 8 (e / 4) + 2 (l % 4) + e % 2
-            const int e = c / 8 * 4 + (row >= 8 ? 2 : 0) + c % 2, l = row % 8 * 4 + c % 8 / 2;
-            uint32_t &sum = d[size_t(e) * WARP + size_t(l)];
-            double x = p.adds ? double(bit_cast<float>(sum)) : 0.0;
-            for (int k = 0; k < 16; k++)
-                x += double(a[row][k]) * double(b[k]);
-            sum = bit_cast<uint32_t>(float(x));
+        for (int part = 0; part < 4; part++) { // as for mma.m16n8k16
+            const uint32_t *two = w.lanes_of<uint32_t>(i.list[1][size_t(part)].slot);
+            for (int l = 0; l < WARP; l++)
+                for (int e = 0; e < 2; e++) {
+                    const uint16_t h = uint16_t(two[l] >> 16 * e);
+                    a[l / 4 + (part & 1) * 8][l % 4 * 2 + (part & 2) * 4 + e] = double(is_half ? of_f16(h) : of_bf16(h));
+                }
         }
     }
+    const matrix right(p.right, right_by_columns, is_half);
+    for (int c = 0; c < columns; c += right_by_columns ? 8 : 1)
+        for (int k = 0; k < 16; k += right_by_columns ? 1 : 8) {
+            float eight[8];
+            right.eight(*w.in, c, k, eight);
+            for (int e = 0; e < 8; e++)
+                (right_by_columns ? b[k][c + e] : b[k + e][c]) = double(eight[e]);
+        }
+    std::vector<uint32_t> &d = w.summing.at(i.list[0][0].slot).values;
+    for (int row = 0; row < 16; row++) // d[e] of lane l: row l / 4 (+ 8 for e % 4 >= 2), column 8 (e / 4) + 2 (l % 4) + e % 2
+        for (int c = 0; c < columns; c += 8) {
+            uint32_t *const even = &d[size_t(c / 8 * 4 + (row >= 8 ? 2 : 0)) * WARP + size_t(row % 8 * 4)], *const odd = even + WARP;
+            double sum[8];
+            for (int e = 0; e < 8; e++)
+                sum[e] = p.adds ? double(bit_cast<float>((e & 1 ? odd : even)[e / 2])) : 0.0;
+            for (int k = 0; k < 16; k++)
+                for (int e = 0; e < 8; e++)
+                    sum[e] = std::fma(a[row][k], b[k][c + e], sum[e]);
+            for (int e = 0; e < 8; e++)
+                (e & 1 ? odd : even)[e / 2] = bit_cast<uint32_t>(float(sum[e]));
+        }
 }
 
 void must_be_fenced(warp &w, const std::vector<operand> &registers, const char *what) {

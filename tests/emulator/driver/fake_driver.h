@@ -55,6 +55,9 @@ typedef void fake_forbid_waits_function(bool forbidden);
 int fake_launch(void *stream, bool (*run)(void *job), void (*drop)(void *job), void *job);
 // The clock that events of the fake driver read: work that takes time says so.
 void fake_advance_clock(double milliseconds);
+// The buffer, mapped memory or pinned memory of the host that holds the byte at an address, for a machine that asks which bytes a kernel may
+// touch. False: there is none.
+bool fake_allocation(uint64_t address, uint64_t *begin, uint64_t *end);
 fake_reset_function fake_reset;
 fake_defaults_function fake_defaults;
 fake_read_function fake_read;

@@ -94,6 +94,21 @@ bool fake_usable(const void *data, size_t bytes, int device) {
     return buffer != NULL ? buffer->device == device : mapped(at, bytes, device + 1);
 }
 
+bool fake_allocation(uint64_t address, uint64_t *begin, uint64_t *end) {
+    const piece *p = around(buffers, address, 1);
+    if (p == NULL) p = around(pinned, address, 1);
+    const bool is_mapped = p == NULL;
+    if (is_mapped) p = around(mappings, address, 1);
+    if (p == NULL || (is_mapped && p->access == 0)) return false;
+    const int access = p->access;
+    *begin = p->at, *end = p->at + p->bytes;
+    while (is_mapped && (p = around(mappings, *begin - 1, 1)) != NULL && p->access == access)
+        *begin = p->at;
+    while (is_mapped && (p = around(mappings, *end, 1)) != NULL && p->access == access)
+        *end = p->at + p->bytes;
+    return true;
+}
+
 // ---- buffers ----------------------------------------------------------------------------------------------------
 
 static size_t somebody_else; // bytes of device 0 that another program has
