@@ -1,0 +1,57 @@
+// The smallest cases of attention that run a kernel's loops more than once, each alone in a program of its own:
+// planted_cases CASE ORDER. Judged as the tests of tests/emulator judge them; planted.py plants faults under it.
+// ctest: driver=fake
+#include "tests/emulator/typed_attention.h"
+
+typedef struct named_case {
+    const char *name, *path; // FTENGINE_ATTENTION
+    size_t capability, multiprocessors;
+    int32_t heads, head_dim, sequences, lengths[3];
+    float dropout;
+    terms which;
+} named_case;
+
+// Lengths: of more tiles than there are buffers, one that fills its last tile, one that does not.
+static const named_case all_cases[] = {
+    {"mma", "mma", 80, 4, 1, 64, 2, {150, 32}, 0.1f, NONE},
+    {"owner", "owner", 89, 1, 1, 32, 2, {150, 40}, 0.1f, NONE},
+    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0.1f, NONE},
+    {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH},
+};
+
+static const named_case *chosen;
+static simt_order order;
+
+static void test_case(void **state) {
+    const ft_dtype dtype = FT_BF16;
+    attention_case c =
+        typed_positions(dtype, chosen->heads, chosen->head_dim, chosen->sequences, chosen->lengths, false,
+                        chosen->dropout, 1, chosen->which == NONE ? (ft_relative_rule){0, 0} : v3_rule, chosen->which);
+    check_typed(c, dtype, true, (int)order, 1);
+}
+
+static int set_up_case(void **state) {
+    set_up(state);
+    close_gpu(0);
+    fake_settings s = fake.defaults();
+    s.capability = chosen->capability;
+    s.multiprocessors = chosen->multiprocessors;
+    open_gpu(&s);
+    return setenv("FTENGINE_ATTENTION", chosen->path, 1);
+}
+
+int main(int count, char **arguments) {
+    static const char *const orders[SIMT_ORDERS] = {"forward", "reverse", "random", "skewed"};
+    int found = -1;
+    for (int i = 0; count == 3 && i < SIMT_ORDERS; i++)
+        if (strcmp(arguments[2], orders[i]) == 0) found = i;
+    for (size_t i = 0; found >= 0 && i < sizeof all_cases / sizeof *all_cases; i++)
+        if (strcmp(arguments[1], all_cases[i].name) == 0) chosen = &all_cases[i];
+    if (chosen == NULL) {
+        fprintf(stderr, "planted_cases CASE ORDER: no such case or order\n");
+        return 2;
+    }
+    order = (simt_order)found;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_case)};
+    return cmocka_run_group_tests(tests, set_up_case, tear_down);
+}
