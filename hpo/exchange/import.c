@@ -187,7 +187,8 @@ static ft_status add_trial(const reader *r, ft_stored *study, const json_t *line
                        name);
     FT_TRY(ft_stored_ask(study, state == FT_WAITING ? FT_WAITING : FT_RUNNING, &number));
     FT_TRY(set_params(r, study, number, line));
-    FT_TRY(set_reports(r, study, number, line));
+    // ft_stored_finish() would remove the others, where it can.
+    if (state != FT_PRUNED || study->trials.objectives == 1) FT_TRY(set_reports(r, study, number, line));
     FT_TRY(set_attributes(r, study, number, line));
     if (ft_trial_finished(state)) FT_TRY(finish(r, study, number, state, line));
     return set_times(r, study, number, line);

@@ -38,7 +38,9 @@ static ft_status copy_trial(ft_stored *to, ft_stored *from, int64_t i) {
     for (int k = 0; k < t->param_count; k++)
         FT_TRY(ft_stored_param(to, number, from->trials.names.name[t->params[k].name],
                                from->trials.distributions[t->params[k].distribution], t->params[k].value));
-    for (int k = 0; k < t->report_count; k++)
+    const bool lost =
+        t->state == FT_PRUNED && from->trials.objectives > 1; // ft_stored_finish() would remove them, where it can
+    for (int k = 0; k < t->report_count && !lost; k++)
         FT_TRY(ft_stored_report(to, number, t->reports[k].step, t->reports[k].value));
     FT_TRY(copy_attributes(to, from, i)); // constraints, rungs and what is fixed are among them
     if (ft_trial_finished(t->state)) FT_TRY(ft_stored_finish(to, number, t->state, t->values, t->value_count));

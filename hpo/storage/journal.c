@@ -306,13 +306,11 @@ static ft_status change_trial(ft_storage *storage, ft_sql id, int *changed, cons
         return add(storage, c);
     case FT_SQL_REPORT_SET:
         if (has_report(t, g->integer[1])) return FT_OK; // the first one stays
-        // Optuna takes no reports of several objectives, its sampler fails over those of a pruned trial, and nothing is taken back here.
-        if (j->state.studies[t->study].objectives > 1) return FT_OK;
         return add(storage,
                    (ft_journal_change){.op = FT_JOURNAL_REPORT, .id = c.id, .step = g->integer[1], .value = g->exact});
     case FT_SQL_USER_ATTRIBUTE_SET: c.op = FT_JOURNAL_USER; return add(storage, c);
     case FT_SQL_SYSTEM_ATTRIBUTE_SET: c.op = FT_JOURNAL_SYSTEM; return add(storage, c);
-    default: return FT_OK; // heartbeats: there are none
+    default: return FT_OK; // heartbeats: Optuna's journal has none
     }
 }
 
@@ -357,7 +355,8 @@ static ft_status change(ft_storage *storage, ft_sql id, int *changed, const give
                        .op = FT_JOURNAL_STUDY_SYSTEM, .id = g->integer[0], .key = g->text[1], .json = g->text[2]});
     case FT_SQL_TRIAL_INSERT: return insert_trial(storage, g);
     case FT_SQL_VALUE_SET: return keep_value(j, g->integer[1], g->exact);
-    case FT_SQL_REPORTS_DELETE: return FT_OK; // there are none
+    case FT_SQL_REPORTS_DELETE:
+        return FT_OK; // a line stays. Neither `tune` nor Optuna's programs report several objectives
     case FT_SQL_TRIAL_TIMES_SET: return set_times(storage, g->integer[0], g->text[1], g->text[2]);
     default: return change_trial(storage, id, changed, g);
     }
