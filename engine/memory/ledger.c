@@ -1,6 +1,5 @@
 #include "engine/memory/ledger.h"
 
-#include "base/arena.h"
 #include "base/files.h"
 #include "engine/memory/process.h"
 
@@ -76,10 +75,10 @@ static ft_status make_own_directory(ft_arena *arena, const char **directory) {
     return FT_INVALID;
 }
 
-static ft_status find_directory(ft_ledger *l, const char **directory, int *mode) {
+ft_status ft_ledger_directory(ft_arena *arena, const char **directory, unsigned *mode) {
     const char *given = getenv("FTENGINE_LEDGER_DIR");
     *mode = 0600;
-    if (given == NULL || given[0] == '\0') return make_own_directory(&l->arena, directory);
+    if (given == NULL || given[0] == '\0') return make_own_directory(arena, directory);
     *mode = 0666; // who shares it, umask and the directory decide
     *directory = given;
     ft_status status = ft_make_directories(given);
@@ -90,8 +89,8 @@ static ft_status find_directory(ft_ledger *l, const char **directory, int *mode)
 
 static ft_status open_file(ft_ledger *l) {
     const char *directory;
-    int mode;
-    FT_TRY(find_directory(l, &directory, &mode));
+    unsigned mode;
+    FT_TRY(ft_ledger_directory(&l->arena, &directory, &mode));
     if (l->path == NULL) l->path = ft_arena_format(&l->arena, "%s/%s.ledger", directory, l->device.name);
     if (l->path == NULL) return FT_NO_MEMORY;
     // Not made before it is missed: in a directory like /tmp, O_CREAT is refused for a file that is another user's.

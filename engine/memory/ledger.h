@@ -3,9 +3,9 @@
 //
 // Where. $FTENGINE_LEDGER_DIR, else /tmp/ftengine-UID (not $XDG_RUNTIME_DIR: a login shell, cron and a service see
 // different ones, or none, and would each keep a ledger of their own; it also goes when the user logs out, while a run
-// under nohup does not). A ledger is thus a user's own, unless FTENGINE_LEDGER_DIR names a directory that several users
-// may write. Programs that are not in the ledger - another user's, or not ours at all - are seen through
-// ft_ledger_device.unused: what the device itself says is left.
+// under nohup does not). Beside the ledgers lies `claims` (hpo/study/share.c). A ledger is thus a user's own, unless
+// FTENGINE_LEDGER_DIR names a directory that several users may write. Programs that are not in the ledger - another
+// user's, or not ours at all - are seen through ft_ledger_device.unused: what the device itself says is left.
 //
 // How. Bytes that are locked while somebody looks or writes (fcntl, of an open file description) lie far behind the
 // file's end: one is the ledger's own lock, and one belongs to each reservation and is held by its owner as long as it
@@ -16,6 +16,7 @@
 #ifndef FT_LEDGER_H
 #define FT_LEDGER_H
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -47,6 +48,9 @@ typedef struct ft_ledger_state {
     int count;
     ft_reservation reservations[FT_LEDGER_ENTRIES]; // in no order
 } ft_ledger_state;
+
+// Where this machine's ledgers are; made if need be. *mode: what a new file there gets. Errors as ft_ledger_open's.
+ft_status ft_ledger_directory(ft_arena *arena, const char **directory, unsigned *mode);
 
 typedef struct ft_ledger ft_ledger; // an open ledger, and at most one reservation in it; of one thread at a time
 

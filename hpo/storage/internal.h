@@ -97,6 +97,9 @@ typedef struct ft_database {
     void (*looked)(ft_stored *study, bool whole);
     ft_status (*claim)(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
     ft_status (*claimed)(ft_storage *storage, const ft_claim *claim, bool *by_others);
+    // NULL of those that do it at once: storage.h's claim_surely and commit_releasing, of the outermost group.
+    ft_status (*claim_surely)(ft_storage *storage, const ft_claim *claim);
+    ft_status (*commit_releasing)(ft_storage *storage, const ft_claim *claim);
     ft_status (*delete_study)(ft_storage *storage, int64_t id); // in a group
     ft_status (*full_sync)(ft_storage *storage, bool full);
     ft_status (*blank)(const char *url, bool *blank);

@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -53,6 +55,19 @@ const char *ft_network_disk(const char *path) {
     return NULL;
 }
 
+// Some file systems have no locks: SQLite could not do without either, so that is no reason to stop here.
+static bool claim_byte(int file, const ft_claim *claim, ft_claim_kind kind) {
+    struct flock range = range_of(claim, kind == FT_CLAIM_ALONE    ? F_WRLCK
+                                         : kind == FT_CLAIM_SHARED ? F_RDLCK
+                                                                   : F_UNLCK);
+    return fcntl(file, F_OFD_SETLK, &range) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+static bool byte_is_claimed(int file, const ft_claim *claim) {
+    struct flock range = range_of(claim, F_WRLCK);
+    return fcntl(file, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
 static ft_status open_lock(ft_storage *storage) {
     if (storage->lock < 0) storage->lock = open(storage->path, O_RDWR | O_CLOEXEC);
     if (storage->lock < 0) return ft_fail_errno(FT_FAILED, errno, storage->path, "cannot open the study database");
@@ -60,16 +75,67 @@ static ft_status open_lock(ft_storage *storage) {
 }
 
 ft_status ft_sqlite_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got) {
-    struct flock range = range_of(claim, kind == FT_CLAIM_ALONE ? F_WRLCK : kind == FT_CLAIM_SHARED ? F_RDLCK : F_UNLCK);
     FT_TRY(open_lock(storage));
-    // Some file systems have no locks: SQLite could not do without either, so that is no reason to stop here.
-    *got = fcntl(storage->lock, F_OFD_SETLK, &range) == 0 || (errno != EAGAIN && errno != EACCES);
+    *got = claim_byte(storage->lock, claim, kind);
     return FT_OK;
 }
 
 ft_status ft_sqlite_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others) {
-    struct flock range = range_of(claim, F_WRLCK);
     FT_TRY(open_lock(storage));
-    *by_others = fcntl(storage->lock, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+    *by_others = byte_is_claimed(storage->lock, claim);
+    return FT_OK;
+}
+
+// ---- a file of its own ----------------------------------------------------------------------------------------------
+
+struct ft_claim_file {
+    int descriptor;
+    unsigned mode;
+    char path[];
+};
+
+// The file that the path names now: a cleaner of /tmp may have removed the one that was opened. Nothing is claimed in
+// that one any more that others would meet.
+static ft_status open_current(ft_claim_file *file) {
+    struct stat there;
+    if (file->descriptor >= 0 && fstat(file->descriptor, &there) == 0 && there.st_nlink > 0) return FT_OK;
+    if (file->descriptor >= 0) close(file->descriptor);
+    // Not made before it is missed: in a directory like /tmp, O_CREAT is refused for a file that is another user's.
+    const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
+    file->descriptor = open(file->path, flags);
+    if (file->descriptor < 0 && errno == ENOENT)
+        file->descriptor = open(file->path, flags | O_CREAT, (mode_t)file->mode);
+    return file->descriptor >= 0 ? FT_OK
+                                 : ft_fail_errno(FT_FAILED, errno, file->path, "cannot open the file of claims");
+}
+
+ft_status ft_claim_file_open(const char *path, unsigned mode, ft_claim_file **out) {
+    const size_t length = strlen(path) + 1;
+    ft_claim_file *file = *out = malloc(sizeof *file + length);
+    if (file == NULL) return ft_fail_memory(length, "a file of claims");
+    *file = (ft_claim_file){.descriptor = -1, .mode = mode};
+    memcpy(file->path, path, length);
+    ft_status status = open_current(file);
+    if (status == FT_OK) return FT_OK;
+    free(file);
+    *out = NULL;
+    return status;
+}
+
+void ft_claim_file_close(ft_claim_file *file) {
+    if (file == NULL) return;
+    if (file->descriptor >= 0) close(file->descriptor);
+    free(file);
+}
+
+ft_status ft_claim_file_claim(ft_claim_file *file, const ft_claim *claim, ft_claim_kind kind, bool *got) {
+    FT_TRY(open_current(file));
+    *got = claim_byte(file->descriptor, claim, kind);
+    return FT_OK;
+}
+
+ft_status ft_claim_file_claimed(ft_claim_file *file, const ft_claim *claim, bool *by_others) {
+    FT_TRY(open_current(file));
+    *by_others = byte_is_claimed(file->descriptor, claim);
     return FT_OK;
 }

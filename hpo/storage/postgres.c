@@ -266,6 +266,7 @@ static ft_status run(ft_storage *storage, ft_sql id, int *changed, const char *t
     parameters with;
     read_parameters(&with, types, arguments);
     if (id == FT_SQL_USER_ATTRIBUTE_SET) p->look.users = false;
+    if (id == FT_SQL_SYSTEM_ATTRIBUTE_SET) p->look.systems = false;
     if (storage->depth == 0) {
         FT_TRY(ft_pq_connected(storage));
         return run_now(storage, id, changed, &with);
@@ -275,6 +276,8 @@ static ft_status run(ft_storage *storage, ft_sql id, int *changed, const char *t
         FT_TRY(lock_trial(storage, with.first, &unfinished));
         if (changed != NULL) *changed = unfinished;
         if (!unfinished) return FT_OK;
+    } else if (id == FT_SQL_TRIAL_START && ft_pq_ids_have(&p->locked, with.first)) {
+        if (changed != NULL) *changed = 1; // the group's look has seen it waiting, and it is locked since
     } else if (changed != NULL || id == FT_SQL_TRIAL_INSERT || id == FT_SQL_STUDY_INSERT) {
         return run_now(storage, id, changed, &with);
     }
@@ -297,21 +300,38 @@ static ft_status begin(ft_storage *storage) {
 }
 
 // When the connection is lost here nobody knows whether the group is in the database: the study has to be read again.
-static ft_status commit(ft_storage *storage) {
+static ft_status end_group(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
-    if (!p->begun) return FT_OK;
-    FT_TRY(ft_pq_send_text(storage, "COMMIT", &p->answer));
     FT_TRY(ft_pq_flush(storage));
     forget_group(p);
     if (strcmp(p->pq->cmdStatus(p->answer), "COMMIT") == 0) return FT_OK;
     return ft_fail(FT_FAILED, storage->path, "the database has taken a group of changes back");
 }
 
+static ft_status commit(ft_storage *storage) {
+    ft_postgres *p = storage->postgres;
+    if (!p->begun) return FT_OK;
+    FT_TRY(ft_pq_send_text(storage, "COMMIT", &p->answer));
+    return end_group(storage);
+}
+
+// Nobody sees the claim given up before what the group has written. A group that failed keeps it.
+static ft_status commit_releasing(ft_storage *storage, const ft_claim *claim) {
+    ft_postgres *p = storage->postgres;
+    bool got;
+    if (!p->begun) return ft_pq_claim(storage, claim, FT_CLAIM_NONE, &got);
+    FT_TRY(ft_pq_send_text(storage, "COMMIT", &p->answer));
+    FT_TRY(ft_pq_send_release(storage, claim));
+    FT_TRY(end_group(storage));
+    ft_pq_let_go(storage, claim);
+    return FT_OK;
+}
+
 static void rollback(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
     ft_error error;
     ft_error_save(&error);
-    p->look.users = false;
+    p->look.users = p->look.systems = false;
     if (p->begun && !p->lost) {
         ft_status status =
             p->sent_count > 0 ? ft_pq_flush(storage) : FT_OK; // an error there would leave the next one out
@@ -360,6 +380,8 @@ const ft_database ft_postgres_database = {.bind = bind,
                                           .looked = ft_pq_looked,
                                           .claim = ft_pq_claim,
                                           .claimed = ft_pq_claimed,
+                                          .claim_surely = ft_pq_claim_surely,
+                                          .commit_releasing = commit_releasing,
                                           .delete_study = delete_study,
                                           .full_sync = full_sync,
                                           .blank = ft_pq_blank,

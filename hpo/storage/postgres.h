@@ -1,6 +1,6 @@
 // postgres.h - a study in PostgreSQL, behind internal.h. In reading order: postgres_sql.c (the statements), postgres.c
 // (they are sent together and their answers read together: round trips are what a database far away costs),
-// postgres_look.c (what others have written, in one or two of them), postgres_claims.c (advisory locks),
+// postgres_look.c (what others have written, in one of them; the first time two), postgres_claims.c (advisory locks),
 // postgres_connect.c (connections, lost ones too, and errors), postgres_schema.c (tables, versions).
 #ifndef FT_HPO_STORAGE_POSTGRES_H
 #define FT_HPO_STORAGE_POSTGRES_H
@@ -12,10 +12,11 @@
 typedef enum ft_pq_statement {
     FT_PQ_LOCK_STUDY = FT_SQL_COUNT, // numbers of trials are given under this lock, by Optuna too
     FT_PQ_GUARD,                     // a trial that is unfinished, and stays so until the transaction's end
+    FT_PQ_ALL,
     FT_PQ_NEW,
     FT_PQ_KNOWN,
     FT_PQ_KNOWN_LOCKED,
-    FT_PQ_LOOK_PARAMS, // [FT_PQ_DETAILS], in the order of details of postgres_look.c
+    FT_PQ_LOOK_PARAMS, // [FT_PQ_DETAILS], in the order of detail_of() in postgres_look.c
     FT_PQ_LOOK_VALUES,
     FT_PQ_LOOK_REPORTS,
     FT_PQ_LOOK_SYSTEM,
@@ -23,6 +24,7 @@ typedef enum ft_pq_statement {
     FT_PQ_LOOK_CLAIMS,
     FT_PQ_LOCK_ALONE,
     FT_PQ_LOCK_SHARED,
+    FT_PQ_LOCK_OR_FAIL,
     FT_PQ_UNLOCK_ALONE,
     FT_PQ_UNLOCK_SHARED,
     FT_PQ_CLAIMED,
@@ -45,10 +47,12 @@ typedef struct ft_pq_held {
 
 typedef struct ft_pq_look {
     bool on;                // a refresh reads what it has brought
-    bool users;             // its user attributes are still those of the database
+    bool users, systems;    // its user, system attributes are still those of the database
+    bool first;             // it is the study's first: no trial was known
+    bool company;           // one of them has seen others at work
     PGresult *known, *new_; // trials: of those that were unfinished; of those behind the last
-    PGresult *details[2][FT_PQ_DETAILS];
-    PGresult *claims; // that others hold
+    PGresult *details[FT_PQ_DETAILS]; // of both
+    PGresult *claims;                 // that others hold; NULL: nobody has asked
 } ft_pq_look;
 
 typedef struct ft_pq_ids { // sorted
@@ -107,6 +111,10 @@ bool ft_pq_ids_have(const ft_pq_ids *ids, int64_t id);
 // ---- postgres_claims.c --------------------------------------------------------------------------------------------
 ft_status ft_pq_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
 ft_status ft_pq_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others);
+ft_status ft_pq_claim_surely(ft_storage *storage, const ft_claim *claim);
+// Puts it on its way behind a group's COMMIT; when that has been answered the claim is let go.
+ft_status ft_pq_send_release(ft_storage *storage, const ft_claim *claim);
+void ft_pq_let_go(ft_storage *storage, const ft_claim *claim);
 ft_status ft_pq_claim_again(ft_storage *storage); // all that were held, on a new connection
 
 // ---- postgres_connect.c -------------------------------------------------------------------------------------------

@@ -66,6 +66,32 @@ ft_status ft_pq_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind 
     return before != FT_CLAIM_NONE ? unlock(storage, hash, before) : FT_OK;
 }
 
+ft_status ft_pq_claim_surely(ft_storage *storage, const ft_claim *claim) {
+    ft_postgres *p = storage->postgres;
+    const uint64_t hash = ft_claim_hash(claim);
+    ft_pq_held *held = held_of(p, hash);
+    if (held != NULL)
+        return ft_fail(FT_FAILED, storage->path, "%s %lld is claimed already", claim->what, (long long)claim->number);
+    FT_TRY(ft_pq_send(storage, FT_PQ_LOCK_OR_FAIL, NULL, "i", (int64_t)hash));
+    FT_TRY(add_held(p, hash, &held));
+    held->kind = FT_CLAIM_ALONE;
+    return FT_OK;
+}
+
+ft_status ft_pq_send_release(ft_storage *storage, const ft_claim *claim) {
+    const uint64_t hash = ft_claim_hash(claim);
+    const ft_pq_held *held = held_of(storage->postgres, hash);
+    if (held == NULL) return FT_OK;
+    return ft_pq_send(storage, held->kind == FT_CLAIM_ALONE ? FT_PQ_UNLOCK_ALONE : FT_PQ_UNLOCK_SHARED, NULL, "i",
+                      (int64_t)hash);
+}
+
+void ft_pq_let_go(ft_storage *storage, const ft_claim *claim) {
+    ft_postgres *p = storage->postgres;
+    ft_pq_held *held = held_of(p, ft_claim_hash(claim));
+    if (held != NULL) *held = p->held[--p->held_count];
+}
+
 ft_status ft_pq_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others) {
     const ft_postgres *p = storage->postgres;
     const uint64_t hash = ft_claim_hash(claim);

@@ -1,9 +1,10 @@
-// postgres_look.c - what others have written since the last look, in one round trip when there are no new trials and in
-// two when there are: the unfinished trials with all that hangs on them, and then the new ones. In a group the first
-// one also locks the study and its unfinished trials, so that what is decided by the look stays so until the group's
-// end. It brings along what is asked soon after: who holds which claim, and the user attributes of trials that run.
+// postgres_look.c - what others have written since the last look, in one round trip (two the first time): the trials
+// that were unfinished then and the new ones, with all that hangs on them. In a group it also locks the study and its
+// unfinished trials, so that what is decided by the look stays so until the group's end. It brings along what is asked
+// soon after: who holds which claim, and the user attributes of trials that run.
 #include "hpo/storage/postgres.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,12 +73,6 @@ static void serve(ft_storage *storage, ft_sql id, PGresult *rows, int begin, int
     storage->postgres->rows[id] = (ft_pq_rows){.result = rows, .row = begin - 1, .end = end, .first = first};
 }
 
-// 0: among the known ones, 1: among the new ones, -1: the look has not brought it.
-static int part_of(ft_storage *storage, int64_t trial_id) {
-    const ft_pq_look *look = &storage->postgres->look;
-    return has(storage, look->known, trial_id) ? 0 : has(storage, look->new_, trial_id) ? 1 : -1;
-}
-
 static int detail_of(ft_sql id) {
     switch (id) {
     case FT_SQL_PARAMS: return 0;
@@ -89,30 +84,37 @@ static int detail_of(ft_sql id) {
     }
 }
 
+static bool is_of_group(const ft_postgres *p) { return p->study_locked && p->look.systems; }
+
+// Whether the user attributes of a new trial were read.
+static bool has_users(ft_storage *storage, int64_t trial_id) {
+    const ft_pq_look *look = &storage->postgres->look;
+    const char *state = storage->postgres->pq->getvalue(look->new_, row_of(storage, look->new_, trial_id), 2);
+    return !look->first || strcmp(state, "RUNNING") == 0;
+}
+
 bool ft_pq_look_serves(ft_storage *storage, ft_sql id, int64_t key, int64_t last) {
-    ft_pq_look *look = &storage->postgres->look;
+    const ft_postgres *p = storage->postgres;
+    const ft_pq_look *look = &p->look;
     const int detail = detail_of(id);
-    const bool user = id == FT_SQL_USER_ATTRIBUTES;
-    if (user ? !look->users : !look->on) return false;
+    const bool user = id == FT_SQL_USER_ATTRIBUTES, system = id == FT_SQL_SYSTEM_ATTRIBUTES;
+    if (user ? !look->users : !look->on && !(system && is_of_group(p))) return false;
     if (id == FT_SQL_TRIALS_AFTER) {
         const int begin = row_of(storage, look->new_, last + 1);
-        serve(storage, id, look->new_, begin, look->new_ != NULL ? storage->postgres->pq->ntuples(look->new_) : begin,
-              0);
+        serve(storage, id, look->new_, begin, look->new_ != NULL ? p->pq->ntuples(look->new_) : begin, 0);
         return true;
     }
-    const int part = id == FT_SQL_TRIAL || detail >= 0 ? part_of(storage, key) : -1;
-    if (part < 0) return false;
+    if (id != FT_SQL_TRIAL && detail < 0) return false;
+    const bool known = has(storage, look->known, key);
+    if (!known && !has(storage, look->new_, key)) return false;
     if (id == FT_SQL_TRIAL) {
-        PGresult *rows = part == 0 ? look->known : look->new_;
+        PGresult *rows = known ? look->known : look->new_;
         const int row = row_of(storage, rows, key);
         serve(storage, id, rows, row, row + 1, 2);
         return true;
     }
-    PGresult *rows = look->details[part][detail];
-    if (rows == NULL) return false;
-    if (user && part == 1 &&
-        strcmp(storage->postgres->pq->getvalue(look->new_, row_of(storage, look->new_, key), 2), "RUNNING") != 0)
-        return false;
+    PGresult *rows = look->details[detail];
+    if (rows == NULL || (user && !known && !has_users(storage, key))) return false;
     serve(storage, id, rows, row_of(storage, rows, key), row_of(storage, rows, key + 1), 1);
     return true;
 }
@@ -134,10 +136,9 @@ void ft_pq_look_end(ft_storage *storage) {
     ft_pq_drop(storage, &look->known);
     ft_pq_drop(storage, &look->new_);
     ft_pq_drop(storage, &look->claims);
-    for (int part = 0; part < 2; part++)
-        for (int detail = 0; detail < FT_PQ_DETAILS; detail++)
-            ft_pq_drop(storage, &look->details[part][detail]);
-    look->on = look->users = false;
+    for (int detail = 0; detail < FT_PQ_DETAILS; detail++)
+        ft_pq_drop(storage, &look->details[detail]);
+    look->on = look->users = look->systems = false;
 }
 
 // "{1,2,3}", the database's ids of trials that are unfinished in memory.
@@ -160,52 +161,51 @@ static ft_status unfinished(const ft_stored *study, char **list, int *count) {
     return FT_OK;
 }
 
-static ft_status send_details(ft_storage *storage, int part, const char *list) {
+enum { LARGEST = INT32_MAX }; // id of a trial
+
+static ft_status send_details(ft_storage *storage, int64_t study, int64_t last, const char *list) {
     ft_pq_look *look = &storage->postgres->look;
     for (int detail = 0; detail < FT_PQ_DETAILS - 1; detail++)
-        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_PARAMS + detail, &look->details[part][detail], "t", list));
+        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_PARAMS + detail, &look->details[detail], "iiit", study, last,
+                          (int64_t)LARGEST, list));
     return FT_OK;
 }
 
-static ft_status look_first(ft_stored *study, const char *list, int known) {
-    ft_storage *storage = study->storage;
-    ft_postgres *p = storage->postgres;
-    const int64_t last = study->trials.count > 0 ? study->trial_ids[study->trials.count - 1] : -1;
-    const bool group = storage->depth > 0;
-    if (group) FT_TRY(ft_pq_send(storage, FT_PQ_LOCK_STUDY, NULL, "i", study->id));
-    // States before all else: what hangs on a trial that has ended is whole then.
-    if (known > 0) FT_TRY(ft_pq_send(storage, group ? FT_PQ_KNOWN_LOCKED : FT_PQ_KNOWN, &p->look.known, "t", list));
-    FT_TRY(ft_pq_send(storage, FT_PQ_NEW, &p->look.new_, "ii", study->id, last));
-    if (known > 0) {
-        FT_TRY(send_details(storage, 0, list));
-        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_USER, &p->look.details[0][FT_PQ_DETAILS - 1], "t", list));
-        FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_CLAIMS, &p->look.claims, ""));
-    }
-    return ft_pq_flush(storage);
+static ft_status send_users(ft_storage *storage, int64_t study, int64_t last, const char *list) {
+    PGresult **rows = &storage->postgres->look.details[FT_PQ_DETAILS - 1];
+    return ft_pq_send(storage, FT_PQ_LOOK_USER, rows, "iiit", study, last, (int64_t)LARGEST, list);
 }
 
-// Of new trials the user attributes are read of those that run: the others' are many, and nobody asks for them now.
-static ft_status look_at_new(ft_storage *storage, int count) {
+// A study that is read for the first time: its trials, then what hangs on them. The user attributes are read of those
+// that run: the others' are many, and nobody asks for them now.
+static ft_status look_at_all(ft_stored *study) {
+    ft_storage *storage = study->storage;
     ft_postgres *p = storage->postgres;
+    if (storage->depth > 0) FT_TRY(ft_pq_send(storage, FT_PQ_LOCK_STUDY, NULL, "i", study->id));
+    FT_TRY(ft_pq_send(storage, FT_PQ_ALL, &p->look.new_, "i", study->id));
+    FT_TRY(ft_pq_flush(storage));
+    const int count = p->pq->ntuples(p->look.new_);
+    if (count == 0) return FT_OK;
     char *lists[2] = {NULL, NULL};
     size_t length[2];
     FILE *out[2] = {open_memstream(&lists[0], &length[0]), open_memstream(&lists[1], &length[1])};
     bool whole = out[0] != NULL && out[1] != NULL;
-    int running = 0;
+    const char *comma = "{";
     for (int row = 0; whole && row < count; row++) {
         const long long id = (long long)id_at(storage, p->look.new_, row);
         fprintf(out[0], "%s%lld", row > 0 ? "," : "{", id);
-        if (strcmp(p->pq->getvalue(p->look.new_, row, 2), "RUNNING") == 0)
-            fprintf(out[1], "%s%lld", running++ > 0 ? "," : "{", id);
+        if (strcmp(p->pq->getvalue(p->look.new_, row, 2), "RUNNING") != 0) continue;
+        fprintf(out[1], "%s%lld", comma, id);
+        comma = ",";
     }
+    if (whole && comma[0] == '{') putc('{', out[1]);
     for (int i = 0; i < 2; i++) {
         if (out[i] == NULL) continue;
         putc('}', out[i]);
         whole = fclose(out[i]) == 0 && whole;
     }
-    ft_status status = whole ? send_details(storage, 1, lists[0]) : ft_fail_memory(0, "trials");
-    if (status == FT_OK && running > 0)
-        status = ft_pq_send(storage, FT_PQ_LOOK_USER, &p->look.details[1][FT_PQ_DETAILS - 1], "t", lists[1]);
+    ft_status status = whole ? send_details(storage, study->id, LARGEST, lists[0]) : ft_fail_memory(0, "trials");
+    if (status == FT_OK) status = send_users(storage, study->id, LARGEST, lists[1]);
     if (status == FT_OK) status = ft_pq_send(storage, FT_PQ_LOOK_CLAIMS, &p->look.claims, "");
     if (status == FT_OK) status = ft_pq_flush(storage);
     free(lists[0]);
@@ -213,18 +213,35 @@ static ft_status look_at_new(ft_storage *storage, int count) {
     return status;
 }
 
-static ft_status look(ft_stored *study) {
+// All of it in one round trip. Where nobody else has been seen at work, nobody asks for claims.
+static ft_status look_on(ft_stored *study, const char *list, int known) {
     ft_storage *storage = study->storage;
     ft_postgres *p = storage->postgres;
+    const int64_t last = study->trial_ids[study->trials.count - 1];
+    const bool group = storage->depth > 0;
+    if (group) FT_TRY(ft_pq_send(storage, FT_PQ_LOCK_STUDY, NULL, "i", study->id));
+    // States before all else: what hangs on a trial that has ended is whole then.
+    if (known > 0) FT_TRY(ft_pq_send(storage, group ? FT_PQ_KNOWN_LOCKED : FT_PQ_KNOWN, &p->look.known, "t", list));
+    FT_TRY(ft_pq_send(storage, FT_PQ_NEW, &p->look.new_, "iii", study->id, last, (int64_t)LARGEST));
+    FT_TRY(send_details(storage, study->id, last, list));
+    FT_TRY(send_users(storage, study->id, last, list));
+    if (known > 0 || p->look.company) FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_CLAIMS, &p->look.claims, ""));
+    FT_TRY(ft_pq_flush(storage));
+    p->look.company |= p->pq->ntuples(p->look.new_) > 0;
+    return FT_OK;
+}
+
+static ft_status look(ft_stored *study) {
+    ft_storage *storage = study->storage;
     char *list = NULL;
     int known = 0;
     ft_pq_look_end(storage);
+    storage->postgres->look.first = study->trials.count == 0;
+    if (storage->postgres->look.first) return look_at_all(study);
     FT_TRY(unfinished(study, &list, &known));
-    ft_status status = look_first(study, list, known);
+    ft_status status = look_on(study, list, known);
     free(list);
-    FT_TRY(status);
-    const int count = p->pq->ntuples(p->look.new_);
-    return count > 0 ? look_at_new(storage, count) : FT_OK;
+    return status;
 }
 
 // Those that are unfinished in the database too are locked by now.
@@ -256,9 +273,9 @@ ft_status ft_pq_look_at(ft_stored *study, bool *news) {
     }
     FT_TRY(status);
     if (storage->depth > 0) FT_TRY(note_locked(storage));
-    p->look.on = p->look.users = true;
     *news = p->look.known != NULL || p->pq->ntuples(p->look.new_) > 0;
-    if (!*news) ft_pq_look_end(storage);
+    p->look.on = *news;
+    p->look.users = p->look.systems = true;
     return FT_OK;
 }
 

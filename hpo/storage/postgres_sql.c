@@ -3,8 +3,16 @@
 #include "hpo/storage/postgres.h"
 
 #define UNFINISHED_ROW " FROM trials WHERE trial_id = $1::int AND state IN ('RUNNING', 'WAITING') FOR NO KEY UPDATE "
+// Trials of the study $1 behind $2, by the index of their ids alone: that of studies would be read from end to end. The
+// upper bound is the largest id that there is: of two bounds that it does not know the server's planner expects a few
+// rows, of one a third of the table.
+#define BEHIND "trial_id > $2::int AND trial_id <= $3::int AND study_id + 0 = $1::int"
+// Of these, and of those of the list $4. They are found in the statement itself: a list of them would have to be
+// fetched first. (A join with `trials` reads the whole table.)
 #define DETAILS(columns, table, order)                                                                                 \
-    "SELECT trial_id, " columns " FROM " table " WHERE trial_id = ANY ($1::int[]) ORDER BY trial_id, " order
+    "SELECT trial_id, " columns " FROM " table                                                                         \
+    " WHERE trial_id = ANY ($4::int[] || ARRAY(SELECT trial_id FROM trials WHERE " BEHIND                              \
+    ")) ORDER BY trial_id, " order
 
 const char *const ft_pq_texts[FT_PQ_COUNT] = {
     [FT_SQL_STUDIES] = "SELECT study_id, study_name FROM studies ORDER BY study_id",
@@ -80,8 +88,10 @@ const char *const ft_pq_texts[FT_PQ_COUNT] = {
         "WHERE trial_id = $1::int",
     [FT_PQ_LOCK_STUDY] = "SELECT 1 FROM studies WHERE study_id = $1::int FOR UPDATE",
     [FT_PQ_GUARD] = "SELECT 1" UNFINISHED_ROW,
+    [FT_PQ_ALL] = "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials "
+                  "WHERE study_id = $1::int ORDER BY trial_id",
     [FT_PQ_NEW] = "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials "
-                  "WHERE study_id = $1::int AND trial_id > $2::int ORDER BY trial_id",
+                  "WHERE " BEHIND " ORDER BY trial_id",
     [FT_PQ_KNOWN] = "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials "
                     "WHERE trial_id = ANY ($1::int[]) ORDER BY trial_id",
     [FT_PQ_KNOWN_LOCKED] = "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials "
@@ -98,6 +108,8 @@ const char *const ft_pq_texts[FT_PQ_COUNT] = {
         "AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
     [FT_PQ_LOCK_ALONE] = "SELECT pg_try_advisory_lock($1::bigint)::int",
     [FT_PQ_LOCK_SHARED] = "SELECT pg_try_advisory_lock_shared($1::bigint)::int",
+    // Nobody should have it: else an error, which takes the group back.
+    [FT_PQ_LOCK_OR_FAIL] = "SELECT 1 / pg_try_advisory_lock($1::bigint)::int",
     [FT_PQ_UNLOCK_ALONE] = "SELECT pg_advisory_unlock($1::bigint)::int",
     [FT_PQ_UNLOCK_SHARED] = "SELECT pg_advisory_unlock_shared($1::bigint)::int",
     [FT_PQ_CLAIMED] = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND pid "

@@ -63,6 +63,16 @@ ft_status ft_storage_claimed(ft_storage *storage, const ft_claim *claim, bool *b
     return storage->is->claimed(storage, claim, by_others);
 }
 
+ft_status ft_storage_claim_surely(ft_storage *storage, const ft_claim *claim) {
+    bool got;
+    if (storage->depth == 0) return ft_fail(FT_FAILED, storage->path, "there is no group of changes to claim in");
+    if (storage->is->claim_surely != NULL) return storage->is->claim_surely(storage, claim);
+    FT_TRY(ft_storage_claim(storage, claim, FT_CLAIM_ALONE, &got));
+    return got ? FT_OK
+               : ft_fail(FT_FAILED, storage->path, "another process holds %s %lld", claim->what,
+                         (long long)claim->number);
+}
+
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
 ft_status ft_storage_begin(ft_storage *storage) {
@@ -77,6 +87,17 @@ ft_status ft_storage_commit(ft_storage *storage) {
     if (storage->depth == 1) FT_TRY(storage->is->commit(storage));
     storage->depth--;
     return FT_OK;
+}
+
+ft_status ft_storage_commit_releasing(ft_storage *storage, const ft_claim *claim) {
+    bool got;
+    if (storage->depth == 1 && storage->is->commit_releasing != NULL) {
+        FT_TRY(storage->is->commit_releasing(storage, claim));
+        storage->depth = 0;
+        return FT_OK;
+    }
+    FT_TRY(ft_storage_commit(storage));
+    return ft_storage_claim(storage, claim, FT_CLAIM_NONE, &got);
 }
 
 void ft_storage_rollback(ft_storage *storage) {

@@ -73,6 +73,19 @@ typedef enum ft_claim_kind { FT_CLAIM_NONE, FT_CLAIM_SHARED, FT_CLAIM_ALONE } ft
 ft_status ft_storage_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
 // Whether another storage claims it, in either way. The storage is open for writing.
 ft_status ft_storage_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others);
+// In a group, of what nobody else should have: alone. FT_FAILED when somebody has it all the same; of a server's
+// database as late as by the group's commit, for it travels with the group. A group that is rolled back keeps it.
+ft_status ft_storage_claim_surely(ft_storage *storage, const ft_claim *claim);
+// Commits the outermost group and gives the claim up behind that, in one round trip where the database is a server's.
+ft_status ft_storage_commit_releasing(ft_storage *storage, const ft_claim *claim);
+
+// Claims in a file of their own: of what concerns one machine alone, whoever has the database.
+typedef struct ft_claim_file ft_claim_file;
+ft_status ft_claim_file_open(const char *path, unsigned mode,
+                             ft_claim_file **out); // made, with `mode`, when it is not there
+void ft_claim_file_close(ft_claim_file *file);     // with all its claims; NULL is fine
+ft_status ft_claim_file_claim(ft_claim_file *file, const ft_claim *claim, ft_claim_kind kind, bool *got);
+ft_status ft_claim_file_claimed(ft_claim_file *file, const ft_claim *claim, bool *by_others);
 
 // ---- studies --------------------------------------------------------------------------------------------------------
 
@@ -131,6 +144,8 @@ typedef struct ft_stored_value {
     double value;
 } ft_stored_value;
 ft_status ft_stored_relative(ft_stored *study, int64_t number, const ft_stored_value *values, int count);
+// Of several objectives too, as Optuna's storages take them; its programs and `tune` report none there, and those of a
+// pruned trial go with its end, where the database can take something back.
 ft_status ft_stored_report(ft_stored *study, int64_t number, int64_t step, double value);
 // What a pruner's verdict asks for.
 ft_status ft_stored_rungs(ft_stored *study, int64_t number, int count, double value);

@@ -27,6 +27,7 @@ char *ft_tuning_trial_directory(const ft_tuning *t, int64_t number, ft_arena *ar
 }
 
 bool ft_tuning_is_ours(ft_tuning *t, int64_t number) {
+    if (ft_tuning_ended_last(t, number)) return true;
     const char *json = NULL;
     ft_arena arena = {0};
     ft_status status = ft_stored_attribute(t->study, number, FT_USER_ATTRIBUTE, directory_key, &arena, &json);
@@ -147,22 +148,22 @@ static ft_status decide(deciding *d) {
 
 // ---- the next trial -------------------------------------------------------------------------------------------------
 
-ft_status ft_tuning_draw(ft_tuning *t, int64_t number, ft_arena *arena, const char **values) {
+ft_status ft_tuning_draw(ft_tuning *t, int64_t number, bool queued, ft_arena *arena, const char **values) {
     deciding d = {.tuning = t, .number = number, .fresh = true, .arena = arena, .values = values};
-    ft_fixed_param *fixed;
-    FT_TRY(ft_stored_fixed(t->study, number, arena, &fixed, &d.fixed_count));
+    ft_fixed_param *fixed = NULL;
+    if (queued) FT_TRY(ft_stored_fixed(t->study, number, arena, &fixed, &d.fixed_count));
     d.fixed = fixed;
     d.used = ft_arena_alloc(arena, (size_t)d.fixed_count + 1);
     return d.used != NULL ? decide(&d) : FT_NO_MEMORY;
 }
 
-static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
+static ft_status fill(ft_tuning *t, int64_t number, bool queued, ft_arena *arena) {
     const char *values[FT_OPTION_LIMIT] = {NULL};
     char name[48];
     trial_name(number, name);
     char *directory = ft_tuning_trial_directory(t, number, arena);
     if (directory == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_tuning_draw(t, number, arena, values));
+    FT_TRY(ft_tuning_draw(t, number, queued, arena, values));
     // What lies there was left by a study of this name in this database (owner.c) that was deleted, and would be
     // taken for this trial's.
     FT_TRY(ft_remove_tree(directory));
@@ -170,20 +171,14 @@ static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
                                 &(ft_choice){.kind = FT_CHOICE_TEXT, .text = name});
 }
 
-// Trials that run and those that are left to do; -1 of the latter: without end. One that nobody runs any more is on its
-// way to a coordinator, and counts too.
-static ft_status may_ask(ft_tuning *t, bool *may) {
-    int64_t elsewhere, left, to_do = ft_tuning_to_do(t);
-    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
-    int64_t others = t->add > 0 ? 0 : elsewhere + left;
+// Trials that run and those that are left to do; -1 of the latter: without end. One that nobody runs any more, of which
+// there are *left, is on its way to a coordinator, and counts too.
+static ft_status may_ask(ft_tuning *t, bool *may, int64_t *left) {
+    int64_t elsewhere, to_do = ft_tuning_to_do(t);
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, left));
+    int64_t others = t->add > 0 ? 0 : elsewhere + *left;
     *may = to_do < 0 || ft_slots_running(t) + others < to_do;
     return FT_OK;
-}
-
-static ft_status claim(ft_tuning *t, int64_t number) {
-    bool got;
-    FT_TRY(ft_tuning_claim(t, number, &got));
-    return got ? FT_OK : ft_fail(FT_FAILED, t->place.name, "another process holds trial %lld", (long long)number);
 }
 
 // A grid is at its end when nobody runs a point of it that might have to be tried again.
@@ -194,21 +189,24 @@ static ft_status end_grid(ft_tuning *t) {
     return FT_OK;
 }
 
-static ft_status begin_trial(ft_tuning *t, int64_t *number) {
+// `at_once`: nobody has looked yet whether there is one that was cut off, which comes before new ones.
+static ft_status begin_trial(ft_tuning *t, bool at_once, int64_t *number) {
     bool may;
+    int64_t cut_off;
     FT_TRY(ft_stored_refresh(t->study));
-    FT_TRY(may_ask(t, &may));
-    if (!may) return FT_OK;
+    FT_TRY(may_ask(t, &may, &cut_off));
+    if (!may || (at_once && cut_off > 0)) return FT_OK;
     FT_TRY(ft_stored_pop(t->study, number));
-    if (*number < 0) {
+    const bool queued = *number >= 0;
+    if (!queued) {
         int64_t left;
         FT_TRY(ft_sampler_left(t->sampler, &left));
         if (left == 0) return end_grid(t);
         FT_TRY(ft_stored_ask(t->study, FT_RUNNING, number));
     }
-    FT_TRY(claim(t, *number));
+    FT_TRY(ft_tuning_claim_surely(t, *number));
     ft_arena arena = {0};
-    ft_status status = fill(t, *number, &arena);
+    ft_status status = fill(t, *number, queued, &arena);
     if (status == FT_OK) status = ft_stored_heartbeat(t->study, *number);
     ft_arena_free(&arena);
     return status;
@@ -259,15 +257,9 @@ static ft_status take_up(ft_tuning *t, int64_t *number) {
     return FT_OK;
 }
 
-ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
-    bool may;
-    FT_TRY(ft_stored_refresh(t->study));
-    FT_TRY(take_up(t, number));
-    if (*number >= 0) return FT_OK;
-    FT_TRY(may_ask(t, &may)); // one that waits for others does not keep them from writing
-    if (!may) return FT_OK;
+static ft_status begin_in_a_group(ft_tuning *t, bool at_once, int64_t *number) {
     FT_TRY(ft_storage_begin(t->storage));
-    ft_status status = begin_trial(t, number);
+    ft_status status = begin_trial(t, at_once, number);
     if (status == FT_OK) status = ft_storage_commit(t->storage);
     if (status == FT_OK) return FT_OK;
     ft_error error;
@@ -277,6 +269,27 @@ ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
     *number = -1;
     ft_error_restore(&error);
     return status;
+}
+
+// One that waits for others does not keep them from writing. One that does not wait saves a look: it has one in the
+// group.
+ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
+    const bool at_once = t->asks;
+    bool may;
+    int64_t cut_off;
+    *number = -1;
+    t->asks = false;
+    if (at_once) FT_TRY(begin_in_a_group(t, true, number));
+    if (*number < 0 && t->stopped_by == NULL) {
+        FT_TRY(ft_stored_refresh(t->study));
+        FT_TRY(take_up(t, number));
+        if (*number >= 0) return FT_OK;
+        FT_TRY(may_ask(t, &may, &cut_off));
+        if (!may) return FT_OK;
+        FT_TRY(begin_in_a_group(t, false, number));
+    }
+    t->asks = *number >= 0;
+    return FT_OK;
 }
 
 // ---- its configuration ----------------------------------------------------------------------------------------------

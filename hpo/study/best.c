@@ -90,7 +90,27 @@ static ft_status make_lean(const ft_tuning *t, int64_t number) {
     return status;
 }
 
-static ft_status remove_models(ft_tuning *t) {
+// Whether a worker may still be in the directory of a trial that has ended. Who has just ended one here has seen it
+// leave; of the others' the last look tells, for a claim is given up behind the end. At last nothing is left to a later
+// call.
+static ft_status is_left(ft_tuning *t, int64_t number, bool last, bool *left) {
+    bool others = false;
+    ft_arena arena = {0};
+    const char *directory = ft_tuning_trial_directory(t, number, &arena);
+    *left =
+        ft_tuning_ended_last(t, number) || (directory != NULL && !ft_path_exists(directory)); // another machine has it
+    ft_arena_free(&arena);
+    if (directory == NULL) return FT_NO_MEMORY;
+    if (*left) return FT_OK;
+    FT_TRY(ft_tuning_claimed(t, number, &others));
+    *left = !others;
+    if (*left || !last) return FT_OK;
+    FT_TRY(ft_tuning_claim(t, number, left));
+    if (*left) ft_tuning_release(t, number);
+    return FT_OK;
+}
+
+static ft_status remove_models(ft_tuning *t, bool last) {
     const ft_trials *trials = &t->study->trials;
     if (strcmp(t->options->keep, "all") == 0) return FT_OK;
     bool *lean = ft_realloc(t->lean, (size_t)trials->count + 1, sizeof *lean, "the trials' directories");
@@ -104,13 +124,12 @@ static ft_status remove_models(ft_tuning *t) {
     if (status == FT_OK) status = ft_tuning_keep_pruned(t, kept);
     for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
         // A pruned one has its end in the file before its worker has left it, which may still write there.
-        bool ours = false;
+        bool left = false;
         if (kept[i] || lean[i] || !ft_trial_finished(trials->trial[i].state) || ft_slots_of(t, i) != NULL) continue;
-        status = ft_tuning_claim(t, i, &ours); // another coordinator's worker may not have left it either
-        if (!ours) continue;
+        status = is_left(t, i, last, &left); // another coordinator's worker may not have left it either
+        if (status == FT_OK && !left) continue;
         if (status == FT_OK) status = make_lean(t, i);
         lean[i] = status == FT_OK;
-        ft_tuning_release(t, i);
     }
     free(kept);
     return status;
@@ -164,7 +183,7 @@ static ft_status config_of(ft_tuning *t, int64_t number, ft_config *config) {
     char *directory = ft_tuning_trial_directory(t, number, &arena);
     const char *path = directory != NULL ? ft_path_join(&arena, directory, "config.ini") : NULL;
     ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
-    bool as_it_ran = status == FT_OK && ft_tuning_is_ours(t, number) && ft_path_exists(path);
+    bool as_it_ran = status == FT_OK && ft_path_exists(path) && ft_tuning_is_ours(t, number);
     if (as_it_ran) status = ft_study_config_load(config, 1, &path, 0, NULL);
     if (as_it_ran && status == FT_INVALID) {
         ft_error_clear();
@@ -231,15 +250,17 @@ static ft_status write_front(ft_tuning *t) {
     return status;
 }
 
-static ft_status tidy(ft_tuning *t) {
-    FT_TRY(ft_stored_refresh(t->study));
+// What is written needs all that has ended by now. What is removed does not: who is not among the best of some trials
+// is not among the best of more.
+static ft_status tidy(ft_tuning *t, bool last) {
+    if (last || ft_tuning_best(t) != t->best_written || t->objectives.count > 1) FT_TRY(ft_stored_refresh(t->study));
     int64_t best = ft_tuning_best(t);
     if (best >= 0 && best != t->best_written) {
         FT_TRY(write_trial(t, best, best_file));
         t->best_written = best;
     }
     if (best >= 0 && t->objectives.count > 1) FT_TRY(write_front(t));
-    return remove_models(t);
+    return remove_models(t, last);
 }
 
 // One coordinator at a time, with all that the others have finished before: what is best now is what is written last.
@@ -251,7 +272,7 @@ ft_status ft_tuning_tidy(ft_tuning *t, bool last) {
                     t->place.directory, best_file);
         return FT_OK;
     }
-    ft_status status = tidy(t);
+    ft_status status = tidy(t, last);
     ft_tuning_unlock_directory(t);
     return status;
 }

@@ -209,8 +209,13 @@ void ft_display_finished(const ft_tuning *t, int64_t number) {
                                         [FT_WAITING] = "waiting"};
     add_values(t, trial, values, sizeof values);
     add_params(t, trial, params, sizeof params);
-    text_attribute(t, number, "error", error, sizeof error);
-    text_attribute(t, number, "status", status, sizeof status);
+    if (ft_tuning_ended_last(t, number)) {
+        snprintf(error, sizeof error, "%s", t->ended.error);
+        snprintf(status, sizeof status, "%s", t->ended.status);
+    } else {
+        text_attribute(t, number, "error", error, sizeof error);
+        text_attribute(t, number, "status", status, sizeof status);
+    }
     const bool memory = strcmp(status, "oom") == 0 || strcmp(status, "does_not_fit") == 0;
     ft_info("trial %-4lld %-8s %s%s%s  %s%s%s", (long long)number,
             !memory            ? words[trial->state]

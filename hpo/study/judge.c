@@ -9,13 +9,11 @@
 #include "hpo/study/slots.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Ends a group of changes.
-static ft_status end_group(ft_tuning *t, ft_status status) {
-    if (status == FT_OK) status = ft_storage_commit(t->storage);
-    if (status == FT_OK) return FT_OK;
+static ft_status take_back(ft_tuning *t, ft_status status) {
     ft_error error;
     ft_error_save(&error);
     ft_storage_rollback(t->storage);
@@ -23,10 +21,22 @@ static ft_status end_group(ft_tuning *t, ft_status status) {
     return status;
 }
 
+// Ends a group of changes.
+static ft_status end_group(ft_tuning *t, ft_status status) {
+    if (status == FT_OK) status = ft_storage_commit(t->storage);
+    return status == FT_OK ? FT_OK : take_back(t, status);
+}
+
+// One of a trial that nobody here trains any more.
+static ft_status end_released(ft_tuning *t, int64_t number, ft_status status) {
+    if (status == FT_OK) status = ft_tuning_commit_released(t, number);
+    return status == FT_OK ? FT_OK : take_back(t, status);
+}
+
 // The study's own figures, under the names that people's scripts give them, with whatever ends a trial.
 static ft_status store_counts(ft_tuning *t) {
     int64_t count[5] = {0};
-    FT_TRY(ft_tuning_count_ooms(t));
+    FT_TRY(ft_tuning_count_ooms(t)); // the one that has just ended
     for (int64_t i = 0; i < t->study->trials.count; i++)
         count[t->study->trials.trial[i].state]++;
     const struct {
@@ -101,8 +111,8 @@ static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value
     FT_TRY(ft_tuning_weigh(t, number, step, value, &prune));
     if (!prune) return FT_OK;
     *pruned = true;
-    FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "status",
-                                &(ft_choice){.kind = FT_CHOICE_TEXT, .text = "pruned"}));
+    FT_TRY(ft_tuning_count_ooms(t)); // while the look still tells of the others' trials
+    FT_TRY(ft_tuning_set_end(t, number, "pruned", ""));
     FT_TRY(ft_stored_finish(t->study, number, FT_PRUNED, &value, isnan(value) ? 0 : 1));
     return store_counts(t);
 }
@@ -137,6 +147,19 @@ static ft_status set_text(ft_tuning *t, int64_t number, const char *key, const c
                                 &(ft_choice){.kind = FT_CHOICE_TEXT, .text = text});
 }
 
+ft_status ft_tuning_set_end(ft_tuning *t, int64_t number, const char *status, const char *error) {
+    t->ended.known = true;
+    t->ended.number = number;
+    snprintf(t->ended.status, sizeof t->ended.status, "%s", status);
+    snprintf(t->ended.error, sizeof t->ended.error, "%s", error);
+    for (char *c = t->ended.error; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20) *c = ' ';
+    FT_TRY(set_text(t, number, "status", status));
+    return error[0] != '\0' ? set_text(t, number, "error", error) : FT_OK;
+}
+
+bool ft_tuning_ended_last(const ft_tuning *t, int64_t number) { return t->ended.known && t->ended.number == number; }
+
 // In the words of the scripts that people have.
 static ft_status store_peak(ft_tuning *t, int64_t number, const json_t *bytes) {
     if (!json_is_number(bytes)) return FT_OK;
@@ -168,8 +191,7 @@ static ft_status store_figures(ft_tuning *t, int64_t number, const json_t *run) 
 
 static ft_status failed(ft_tuning *t, int64_t number, const json_t *run, const char *status, const char *error) {
     if (run != NULL) FT_TRY(store_figures(t, number, run));
-    FT_TRY(set_text(t, number, "status", status));
-    if (error[0] != '\0') FT_TRY(set_text(t, number, "error", error));
+    FT_TRY(ft_tuning_set_end(t, number, status, error));
     return ft_stored_finish(t->study, number, FT_FAIL, NULL, 0);
 }
 
@@ -193,7 +215,7 @@ static ft_status completed(ft_tuning *t, int64_t number, const json_t *run) {
     }
     FT_TRY(store_figures(t, number, run));
     if (t->limits.count > 0) FT_TRY(ft_stored_constraints(t->study, number, NULL, excess, t->limits.count));
-    FT_TRY(set_text(t, number, "status", "completed"));
+    FT_TRY(ft_tuning_set_end(t, number, "completed", ""));
     return ft_stored_finish(t->study, number, FT_COMPLETE, values, t->objectives.count);
 }
 
@@ -232,6 +254,7 @@ static ft_status broken(ft_tuning *t, int64_t number, const ft_trial_end *end, c
 static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run, const char *error,
                            const char *trace, bool *retry) {
     FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(ft_tuning_count_ooms(t)); // while the look still tells of the others' trials
     if (ft_trial_finished(t->study->trials.trial[number].state)) return FT_OK; // by another program, for good
     if (!end->gone && end->code == FT_OK && run != NULL) return completed(t, number, run);
     if (!end->gone && end->code == FT_OK)
@@ -293,8 +316,9 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
     if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, true);
     if (status == FT_OK) status = ft_storage_begin(t->storage);
     if (status == FT_OK)
-        status = end_group(
-            t, store_end_and_counts(t, number, end, run, end->code == FT_OK && !end->gone ? "" : error, trace, retry));
+        status = end_released(
+            t, number,
+            store_end_and_counts(t, number, end, run, end->code == FT_OK && !end->gone ? "" : error, trace, retry));
     if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, false);
     if (status == FT_OK && *retry && end->disk_full) ft_disk_was_full(t, number, error);
     json_decref(run);
@@ -306,7 +330,7 @@ ft_status ft_tuning_fail(ft_tuning *t, int64_t number, const char *status, const
     FT_TRY(ft_storage_begin(t->storage));
     ft_status stored = failed(t, number, NULL, status, error);
     if (stored == FT_OK) stored = store_counts(t);
-    return end_group(t, stored);
+    return end_released(t, number, stored);
 }
 
 ft_status ft_tuning_count_ooms(ft_tuning *t) {
@@ -320,6 +344,11 @@ ft_status ft_tuning_count_ooms(ft_tuning *t) {
         ft_arena arena = {0};
         const char *text;
         if (looked[i] || t->study->trials.trial[i].state != FT_PRUNED) continue;
+        if (ft_tuning_ended_last(t, i)) {
+            t->ooms += strcmp(t->ended.status, "oom") == 0;
+            looked[i] = true;
+            continue;
+        }
         ft_status status = ft_stored_attribute(t->study, i, FT_USER_ATTRIBUTE, "oom", &arena, &text);
         t->ooms += status == FT_OK && text != NULL && strcmp(text, "true") == 0;
         looked[i] = true;

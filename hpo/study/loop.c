@@ -174,6 +174,7 @@ static bool ended_before(const char *directory) {
 static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     bool pruned = false;
     const int64_t number = slot->number;
+    t->refused = 0;
     const bool saved = !end->gone && (end->code == FT_INTERRUPTED || end->code == FT_TERMINATED);
     if (!slot->pruned) FT_TRY(ft_slots_drain(t, slot, &pruned));
     if (slot->pruned || pruned) {
@@ -243,16 +244,24 @@ static ft_status stopped(ft_tuning *t) {
     return status;
 }
 
+// A server is asked once a second whether others have left something, or are done.
+static bool was_refused_just_now(const ft_tuning *t) {
+    return t->refused > 0 && ft_storage_is_remote(t->storage) && ft_now() - t->refused < 1;
+}
+
 static ft_status begin_trials(ft_tuning *t) {
     for (ft_slot *slot; (slot = ft_slots_idle(t)) != NULL;) {
         int64_t number;
-        FT_TRY(ft_stored_refresh(t->study));
+        if (was_refused_just_now(t)) return FT_OK;
+        if (!t->asks) FT_TRY(ft_stored_refresh(t->study)); // else the end of the trial before has looked
+        t->refused = ft_now();
         t->stopped_by = reason_to_stop(t);
         // Trials that end without a worker leave the slot idle: the stops are looked at between them too.
         if (t->stopped_by != NULL || ft_stop_signal() != 0 || t->gives_up != FT_OK || ft_tuning_time_is_up(t)) return FT_OK;
         if (!ft_disk_has_room(t)) return FT_OK;
         FT_TRY(ft_tuning_next(t, &number));
         if (number < 0) return FT_OK;
+        t->refused = 0;
         FT_TRY(begin(t, slot, number));
         ft_disk_goes_on(t);
     }

@@ -67,8 +67,7 @@ ft_status ft_tuning_store_oom(ft_tuning *t, int64_t number, const ft_trial_end *
     if (foreseen)
         snprintf(error, sizeof error, "needs %s, and %s may be taken", ft_bytes_text(end->needed, needed),
                  ft_bytes_text(end->limit, limit));
-    FT_TRY(set_text(t, number, "status", foreseen ? "does_not_fit" : "oom"));
-    FT_TRY(set_text(t, number, "error", foreseen ? error : end->error));
+    FT_TRY(ft_tuning_set_end(t, number, foreseen ? "does_not_fit" : "oom", foreseen ? error : end->error));
     if (end->needed > 0)
         FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "memory.needed_bytes",
                                     &(ft_choice){.kind = FT_CHOICE_INT, .integer = (int64_t)end->needed}));

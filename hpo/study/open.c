@@ -247,6 +247,7 @@ ft_status ft_tuning_close(ft_tuning *t) {
     ft_sampler_free(t->sampler);
     ft_pruner_free(t->pruner);
     ft_stored_close(t->study);
+    ft_claim_file_close(t->machine);
     // The last one that closes the file changes its mode, which must not meet one that opens it.
     if (t->lock >= 0) (void)ft_tuning_lock_directory(t, false);
     ft_status status = ft_storage_close(t->storage);

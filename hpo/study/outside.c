@@ -40,13 +40,14 @@ static ft_status end_group(ft_tuning *t, ft_status status) {
 static ft_status draw(ft_tuning *t, int64_t *number, ft_arena *arena, const char **values) {
     FT_TRY(ft_stored_refresh(t->study));
     FT_TRY(ft_stored_pop(t->study, number));
-    if (*number < 0) {
+    const bool queued = *number >= 0;
+    if (!queued) {
         int64_t left;
         FT_TRY(ft_sampler_left(t->sampler, &left));
         if (left == 0) return ft_fail(FT_FAILED, t->study->name, "every point of the grid was tried");
         FT_TRY(ft_stored_ask(t->study, FT_RUNNING, number));
     }
-    return ft_tuning_draw(t, *number, arena, values);
+    return ft_tuning_draw(t, *number, queued, arena, values);
 }
 
 ft_status ft_outside_ask(ft_tuning *t, int64_t *number, ft_arena *arena, const char **values) {

@@ -5,13 +5,14 @@
 //     study  NAME          shared by all that run it; alone: it is being deleted
 //     home   NAME, inode   shared by all that have its runs in this directory; of a file, where there is one for all
 //     trial  NAME, number  alone, by the one whose worker has the trial, until the worker has left it
-//     memory NAME          shared by those with a trial that has reserved memory, or is trying to
+//     memory NAME          shared by those of a machine with a trial that has reserved memory, or is trying to
 //
 // The directory itself is locked (flock) for what must not meet: opening the study, and tidying up after a trial.
 #include "hpo/study/study.h"
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "engine/memory/ledger.h"
 #include "hpo/study/slots.h"
 
 #include <errno.h>
@@ -130,6 +131,16 @@ ft_status ft_tuning_claim(ft_tuning *t, int64_t number, bool *got) {
     return ft_storage_claim(t->storage, &claim, FT_CLAIM_ALONE, got);
 }
 
+ft_status ft_tuning_claim_surely(ft_tuning *t, int64_t number) {
+    const ft_claim claim = claim_of(t, number);
+    return ft_storage_claim_surely(t->storage, &claim);
+}
+
+ft_status ft_tuning_commit_released(ft_tuning *t, int64_t number) {
+    const ft_claim claim = claim_of(t, number);
+    return ft_storage_commit_releasing(t->storage, &claim);
+}
+
 ft_status ft_tuning_claimed(ft_tuning *t, int64_t number, bool *by_others) {
     const ft_claim claim = claim_of(t, number);
     return ft_storage_claimed(t->storage, &claim, by_others);
@@ -163,12 +174,31 @@ int64_t ft_tuning_to_do(const ft_tuning *t) {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
+// A machine's memory is its own: of a study that others work on too it is claimed beside the ledgers, and no server is
+// asked.
+static ft_status open_machine(ft_tuning *t) {
+    ft_arena arena = {0};
+    const char *directory;
+    unsigned mode;
+    ft_status status = ft_ledger_directory(&arena, &directory, &mode);
+    const char *path = status == FT_OK ? ft_path_join(&arena, directory, "claims") : NULL;
+    if (status == FT_OK) status = path != NULL ? ft_claim_file_open(path, mode, &t->machine) : FT_NO_MEMORY;
+    ft_arena_free(&arena);
+    return status;
+}
+
 ft_status ft_tuning_claim_memory(ft_tuning *t, bool holds, bool *others) {
     bool got;
-    const ft_claim memory = {"memory", t->study->name, 0};
+    const bool remote = ft_storage_is_remote(t->storage);
+    const ft_claim_kind kind = holds ? FT_CLAIM_SHARED : FT_CLAIM_NONE;
+    const ft_claim memory = {remote ? ft_storage_path(t->storage) : "memory", t->study->name, 0};
     *others = false;
+    if (remote && t->machine == NULL) FT_TRY(open_machine(t));
     if (holds != t->memory_claimed)
-        FT_TRY(ft_storage_claim(t->storage, &memory, holds ? FT_CLAIM_SHARED : FT_CLAIM_NONE, &got));
+        FT_TRY(remote ? ft_claim_file_claim(t->machine, &memory, kind, &got)
+                      : ft_storage_claim(t->storage, &memory, kind, &got));
     t->memory_claimed = holds;
-    return holds ? ft_storage_claimed(t->storage, &memory, others) : FT_OK;
+    if (!holds) return FT_OK;
+    return remote ? ft_claim_file_claimed(t->machine, &memory, others)
+                  : ft_storage_claimed(t->storage, &memory, others);
 }

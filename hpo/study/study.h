@@ -122,6 +122,14 @@ typedef struct ft_tuning {
     bool *looked;           // [looked_count] by trial: whether `ooms` has it is known
     int64_t looked_count;
     bool memory_claimed;    // a trial of this coordinator has memory, or tries to
+    struct ft_claim_file *machine; // share.c: of a study on several machines, claims of this one; NULL: none yet
+    bool asks;      // the last look for a trial to begin has found one: the next one is asked for at once
+    double refused; // ft_now() when there was none, 0: since then a trial has ended here
+    struct {        // the trial whose end was stored last, here
+        bool known;
+        int64_t number;
+        char status[16], error[240]; // as its attributes say it, the latter cut
+    } ended;
     double shown;
     struct ft_notifier *notifier; // NULL: nobody is told
     int64_t failed_trials;        // in this call, as told
@@ -177,9 +185,10 @@ ft_status ft_tuning_write_owner(ft_tuning *tuning);
 // ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
 // Claimed. -1: none now, for others run all that is left to do, or, `stopped_by` says so, a grid is at its end.
 ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);
-// Draws and stores the values of a new trial, those that it was enqueued with as they are. values [FT_OPTION_LIMIT] by option,
-// NULL at first: what each is set to, in `arena` or the space.
-ft_status ft_tuning_draw(ft_tuning *tuning, int64_t number, ft_arena *arena, const char **values);
+// Draws and stores the values of a new trial, those that it was enqueued with as they are. values [FT_OPTION_LIMIT] by
+// option, NULL at first: what each is set to, in `arena` or the space. `queued`: it was in the queue, perhaps with
+// values.
+ft_status ft_tuning_draw(ft_tuning *tuning, int64_t number, bool queued, ft_arena *arena, const char **values);
 ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
 ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
 char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);
@@ -193,6 +202,8 @@ ft_status ft_tuning_join(ft_tuning *tuning); // FT_INVALID: it is run from anoth
 void ft_tuning_joined(ft_tuning *tuning);    // the study is there: others may open it
 // A trial belongs to one coordinator, from before it is seen to be RUNNING until its worker has left it.
 ft_status ft_tuning_claim(ft_tuning *tuning, int64_t number, bool *got);
+ft_status ft_tuning_claim_surely(ft_tuning *tuning, int64_t number);    // in the group that begins it
+ft_status ft_tuning_commit_released(ft_tuning *tuning, int64_t number); // the group that ends it
 ft_status ft_tuning_claimed(ft_tuning *tuning, int64_t number, bool *by_others);
 void ft_tuning_release(ft_tuning *tuning, int64_t number);
 // RUNNING trials that are not in a slot: those of living coordinators, and what dead ones have left.
@@ -201,6 +212,9 @@ int64_t ft_tuning_to_do(const ft_tuning *tuning); // trials that have to end; -1
 // Says whether a trial of this coordinator has its memory or is about to try, and then asks whether one of others does.
 ft_status ft_tuning_claim_memory(ft_tuning *tuning, bool holds, bool *others);
 // judge.c: what a trial reported and how it ended.
+// Stores these attributes, in a group, and keeps them for those who show the end; `error` may be "".
+ft_status ft_tuning_set_end(ft_tuning *tuning, int64_t number, const char *status, const char *error);
+bool ft_tuning_ended_last(const ft_tuning *tuning, int64_t number); // those of `tuning.ended` are this trial's
 ft_status ft_tuning_load_resource(ft_tuning *tuning);
 // Stores a report and what the pruner says of it; in a group.
 ft_status ft_tuning_weigh(ft_tuning *tuning, int64_t number, int64_t step, double value, bool *prune);
@@ -217,7 +231,8 @@ typedef struct ft_trial_end {
     size_t needed, limit; // FT_NO_MEMORY: bytes; 0: not known
     size_t peak;          // bytes that it had reserved at most; 0: none, or not known
 } ft_trial_end;
-// *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint.
+// *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint. Its worker has left
+// it: it is released.
 ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, const ft_trial_end *end, bool *retry);
 ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of those that have ended since
 // memory.c: a trial that needs more memory than there is, in the transaction that ends it. Foreseen: it would not have

@@ -161,6 +161,7 @@ static void tell_of_trouble(ft_tuning *t, int64_t number) {
     const bool failed = state == FT_FAIL;
     const char *key = failed ? "error" : "oom_error";
     if (state == FT_COMPLETE || t->notifier == NULL) return;
+    if (ft_tuning_ended_last(t, number) && strcmp(t->ended.status, "pruned") == 0) return;
     ft_status status = ft_stored_attribute(t->study, number, FT_USER_ATTRIBUTE, key, &arena, &text);
     int64_t *told = failed ? &t->failed_trials : &t->oom_trials;
     if (status != FT_OK)
