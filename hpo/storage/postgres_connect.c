@@ -77,6 +77,8 @@ ft_status ft_pq_error(ft_storage *storage, const PGresult *result) {
         if (storage->writable)
             ft_hint(
                 "of several hosts in the address ?target_session_attrs=read-write finds the one that takes changes");
+    } else if (strcmp(state, "22012") == 0) { // FT_PQ_LOCK_OR_FAIL
+        ft_fail(FT_FAILED, storage->path, "another process holds what was to be claimed");
     } else if (strcmp(state, "22003") == 0) {
         ft_fail(FT_INVALID, storage->path, "a step or another number is too large: Optuna's tables in PostgreSQL have 32 bits for it");
         return FT_INVALID;
@@ -89,17 +91,24 @@ ft_status ft_pq_error(ft_storage *storage, const PGresult *result) {
     return FT_FAILED;
 }
 
-static ft_status not_connected(ft_storage *storage) {
-    ft_postgres *p = storage->postgres;
-    char why[400] = "out of memory";
-    if (p->connection != NULL) first_line(p->pq->errorMessage(p->connection), why);
+// In words of libpq and of a server that speaks English. One that does not is asked (is_away).
+static bool is_refusal(const char *why) {
+    static const char *const words[] = {"password",    "authentication",      "does not exist",
+                                        "pg_hba.conf", "permission denied",   "certificate",
+                                        "SSL error",   "does not support SSL"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(why, words[i]) != NULL) return true;
+    return false;
+}
+
+static ft_status not_connected(ft_storage *storage, const char *why, bool away) {
     ft_fail(FT_FAILED, storage->path, "cannot connect to the database: %s", why);
     if (strstr(why, "assword") != NULL)
         ft_hint("the password comes from ~/.pgpass (a file of mode 0600 with HOST:PORT:DATABASE:USER:PASSWORD), "
                 "PGPASSWORD, or a service");
     else if (strstr(why, "database") != NULL && strstr(why, "not exist") != NULL)
         ft_hint("createdb makes it; the tables are made by ftengine");
-    ft_error_is_locked();
+    if (away) ft_error_is_locked();
     return FT_FAILED;
 }
 
@@ -137,19 +146,50 @@ static ft_status prepare_session(ft_storage *storage) {
     return status;
 }
 
+enum { MOST_KEYS = 10 };
+typedef struct address {
+    const char *keys[MOST_KEYS], *values[MOST_KEYS];
+} address;
+
+// What stands before the address it may say otherwise. A NULL among the values is left out.
+static address address_of(const ft_postgres *p) {
+    return (address){.keys = {"connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count",
+                              "tcp_user_timeout", "fallback_application_name", "dbname", "client_encoding", "password"},
+                     .values = {"10", "2", "1", "3", "5000", "ftengine", p->url, "UTF8", p->password}};
+}
+
+// A server that was not reached, or takes nobody just now (it starts, stops or recovers), may be there later. One that
+// takes connections, and not this one, has its reasons. libpq does not tell the code of an error of that stage; its
+// ping knows it.
+static bool is_away(const ft_postgres *p, const char *why) {
+    const address a = address_of(p);
+    if (is_refusal(why)) return false;
+    if (strstr(why, "too many") != NULL || strstr(why, "connection slots") != NULL) return true;
+    const PGPing answer = p->pq->pingParams(a.keys, a.values, 1);
+    return answer == PQPING_REJECT || answer == PQPING_NO_RESPONSE;
+}
+
+// A server that has come between a failure and the ping is there at the next attempt.
+static ft_status connect_to_it(ft_storage *storage) {
+    enum { ATTEMPTS = 2 };
+    ft_postgres *p = storage->postgres;
+    const address a = address_of(p);
+    char why[400] = "out of memory";
+    for (int i = 1;; i++) {
+        if (p->connection != NULL) p->pq->finish(p->connection);
+        p->connection = p->pq->connectdbParams(a.keys, a.values, 1);
+        if (p->connection != NULL && p->pq->status(p->connection) == CONNECTION_OK) return FT_OK;
+        if (p->connection != NULL) first_line(p->pq->errorMessage(p->connection), why);
+        const bool away = is_away(p, why);
+        if (away || i == ATTEMPTS || is_refusal(why)) return not_connected(storage, why, away);
+    }
+}
+
 static ft_status connect_once(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
-    // What stands before the address it may say otherwise.
-    const char *const keys[] = {
-        "connect_timeout",           "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
-        "fallback_application_name", "dbname",          "client_encoding",     "password",         NULL};
-    const char *const values[] = {"10",       "2",    "1",    "3",         "5000",
-                                  "ftengine", p->url, "UTF8", p->password, NULL}; // a NULL is left out
-    if (p->connection != NULL) p->pq->finish(p->connection);
     ft_pq_forget(storage);
     p->lost = true;
-    p->connection = p->pq->connectdbParams(keys, values, 1);
-    if (p->connection == NULL || p->pq->status(p->connection) != CONNECTION_OK) return not_connected(storage);
+    FT_TRY(connect_to_it(storage));
     p->pq->setNoticeProcessor(p->connection, say_nothing, NULL);
     FT_TRY(check_version(storage));
     if (p->pq->enterPipelineMode(p->connection) == 0)

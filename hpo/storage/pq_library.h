@@ -9,10 +9,10 @@
 
 #define FT_PQ_FUNCTIONS(X)                                                                                             \
     X(connectdbParams)                                                                                                 \
-    X(status) X(errorMessage) X(finish) X(socket) X(serverVersion) X(enterPipelineMode) X(pipelineSync) X(sendPrepare) \
-        X(sendQueryPrepared) X(sendQueryParams) X(getResult) X(clear) X(resultStatus) X(resultErrorField) X(ntuples)   \
-            X(getvalue) X(getisnull) X(getlength) X(cmdTuples) X(cmdStatus) X(consumeInput) X(setNoticeProcessor)      \
-                X(conninfoParse) X(conninfoFree) X(freemem)
+    X(pingParams) X(status) X(errorMessage) X(finish) X(socket) X(serverVersion) X(enterPipelineMode) X(pipelineSync)  \
+        X(sendPrepare) X(sendQueryPrepared) X(sendQueryParams) X(getResult) X(clear) X(resultStatus)                   \
+            X(resultErrorField) X(ntuples) X(getvalue) X(getisnull) X(getlength) X(cmdTuples) X(cmdStatus)             \
+                X(consumeInput) X(setNoticeProcessor) X(conninfoParse) X(conninfoFree) X(freemem)
 
 typedef struct ft_pq {
 #define X(name) __typeof__(PQ##name) *name;

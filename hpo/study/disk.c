@@ -171,9 +171,8 @@ static bool is_remote(const ft_config *config, const ft_tuning_call *call) {
     return ft_url_is_postgres(call->storage != NULL ? call->storage : ft_study_options_of(config)->storage);
 }
 
-// A server that never answered is rather a wrong address than one that is gone for now.
 static bool gives_up(const ft_config *config, const ft_tuning_call *call, double away) {
-    return is_remote(config, call) && (!call->opened || away > ft_study_options_of(config)->reconnect);
+    return is_remote(config, call) && away > ft_study_options_of(config)->reconnect;
 }
 
 static ft_status tune(const ft_config *config, ft_tuning_call *call) {

@@ -77,6 +77,22 @@ one_error "onnection refused"
 cat out err >>said
 expect 1 "$FTENGINE" study list --storage "${server_url/@\/ft/@/nothing}"
 one_error 'database "nothing" does not exist'
+# A coordinator waits for a server that is not there, not for what another try will not change.
+cat >none.ini <<INI
+[model]
+path = $here/model
+[data]
+train = $here/train.tsv
+validation_split = 0.2
+[space]
+train.learning_rate = float(1e-4, 3e-2, log)
+INI
+for storage in "postgresql://ft:wrong-secret@127.0.0.1:$server_port/ft" "${server_url/@\/ft/@/nothing}" "$secret?sslmode=require"; do
+    expect 1 "$FTENGINE" tune none.ini --trials 1 study.reconnect=1s --storage "$storage"
+    one_error "cannot connect to the database: "
+    ! grep 'paused: ' err || fail "a wrong address is waited for: $storage"
+    cat out err >>said
+done
 expect 2 "$FTENGINE" study list --storage "$(database empty)"
 one_error "it has no table version_info"
 expect 2 "$FTENGINE" study list --storage "postgresql://ft@/ft?hots=x"
@@ -94,6 +110,46 @@ one_error "the study database is read-only"
 query fresh "UPDATE alembic_version SET version_num = 'v2.6.0.a'"
 expect 2 "$FTENGINE" study list --storage "$fresh"
 one_error "its tables are of version 'v2.6.0.a'"
+
+# ---- TLS, a service, a file of passwords
+if command -v openssl >/dev/null; then
+    for name in "$server_dir/data/server" "$server_dir/other"; do
+        server_command openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+            -days 2 -keyout "$name.key" -out "$name.crt" || { cp "$server_dir/log" err; fail "openssl"; }
+    done
+    cp "$server_dir/data/server.crt" root.crt && cp "$server_dir/other.crt" other.crt
+    sealed=$(database sealed) # taken over TLS alone
+    printf 'hostnossl sealed all all reject\n' | cat - "$server_dir/data/pg_hba.conf" >hba && cat hba >"$server_dir/data/pg_hba.conf"
+    query postgres "ALTER SYSTEM SET ssl = on" "SELECT pg_reload_conf()" >/dev/null
+    for _ in $(seq 1200); do [ "$(query postgres 'SHOW ssl')" = on ] && break; sleep 0.05; done
+    sealed="postgresql://ft:secret@localhost:$server_port/sealed?hostaddr=127.0.0.1"
+    expect 0 "$FTENGINE" study create --study sealed --storage "$sealed&sslmode=verify-full&sslrootcert=$scratch/root.crt" --direction minimize
+    expect 0 "$FTENGINE" study list --storage "$sealed&sslmode=require"
+    expect 1 "$FTENGINE" study list --storage "$sealed&sslmode=disable"
+    one_error "pg_hba.conf rejects connection"
+    expect 1 "$FTENGINE" study list --storage "$sealed&sslmode=verify-full&sslrootcert=$scratch/other.crt"
+    one_error "certificate verify failed"
+    expect 1 "$FTENGINE" study list --storage "${sealed/localhost/elsewhere}&sslmode=verify-full&sslrootcert=$scratch/root.crt"
+    one_error 'does not match host name "elsewhere"'
+    cat out err >>said
+else
+    echo "left out: TLS, for there is no openssl here"
+fi
+printf '[mine]\nhost=127.0.0.1\nport=%s\ndbname=ft\nuser=ft\n' "$server_port" >services
+printf '127.0.0.1:%s:ft:ft:secret\n' "$server_port" >passwords
+chmod 600 passwords
+export PGSERVICEFILE=$scratch/services PGPASSFILE=$scratch/passwords
+expect 0 "$FTENGINE" study list --storage "postgresql:///?service=mine"
+grep -q hidden out || fail "the service is another database"
+expect 1 "$FTENGINE" study list --storage "postgresql:///?service=yours"
+one_error 'definition of service "yours" not found'
+chmod 644 passwords # which libpq does not read then
+expect 1 "$FTENGINE" study list --storage "postgresql:///?service=mine"
+one_error "no password supplied"
+says "a file of mode 0600"
+cat out err >>said
+unset PGSERVICEFILE PGPASSFILE
+rm passwords
 
 # A server of another century, as far as it says.
 cat >old.py <<'PYTHON'
@@ -152,6 +208,37 @@ grep -q "^storage = postgresql://ft@127.0.0.1:$server_port/ft" studies/tiny/conf
 PGPASSWORD=secret expect 0 "$FTENGINE" tune studies/tiny/config.ini --trials 9
 if grep -rn 'secret' said title studies elsewhere other.err other.out out err; then fail "a password is to be seen"; fi
 grep -q 'postgresql://ft:xxxxxx@' title || { cp title err; fail "the title of a process"; }
+
+# ---- how often a coordinator waits for the server, counted between them
+python3 "$SOURCE_DIR/tests/hpo/storage/count_round_trips.py" "$server_dir/.s.PGSQL.$server_port" trips 3 >trips.port &
+counter=$!
+trap 'kill $old $counter; end_server; rm -rf "$scratch"' EXIT
+for _ in $(seq 1200); do [ -s trips.port ] && break; sleep 0.05; done
+counted="postgresql://ft@127.0.0.1:$(cat trips.port)/ft?sslmode=disable&gssencmode=disable"
+trips() { # of one call
+    local before=$now open
+    expect 0 "$FTENGINE" tune tiny.ini --study counted --trials $1 --storage "$counted"
+    for _ in $(seq 1200); do
+        read -r now open <trips
+        [ $open = 0 ] && break
+        sleep 0.05
+    done
+    took=$((now - before))
+}
+now=0
+trips 2
+says "paused: cannot connect to the database: " # the server was starting up, first of all
+trips 2 # nothing but opening and closing it
+opening=$took
+SECONDS=0
+trips 12
+reports=$(query ft "SELECT count(*) FROM trial_intermediate_values JOIN trials USING (trial_id) JOIN studies USING (study_id) WHERE study_name = 'counted' AND number >= 2")
+[ "$(query ft "SELECT count(*) FROM trials JOIN studies USING (study_id) WHERE study_name = 'counted' AND state = 'COMPLETE'")" = 12 ] || fail "not 12 trials"
+# A report and its verdict are one transaction with a look at all the others: two. Signs of life: two every 15 seconds.
+most=$((opening + 10 * 6 + 2 * reports + 2 * (1 + SECONDS / 15)))
+echo "round trips: $opening to open and close, $took for 10 trials with $reports reports besides, $most at most"
+[ $took -le $most ] || fail "a trial costs more than 6 round trips: $took, at most $most"
+[ $took -ge $((opening + 10 * 3)) ] || fail "only $took round trips: they are not counted"
 
 # ---- coordinators (the server has been up for long enough that whoever is gone is gone)
 if [ -x "$BUILD_DIR/tests/hpo_test_coordinators" ]; then

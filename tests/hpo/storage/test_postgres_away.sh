@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The server of a study goes away and comes back, in every way that pg_ctl knows, while two coordinators work: they go on, every trial
+# The server of a study is not there at first, goes away and comes back, in every way that pg_ctl knows, while two coordinators work: they go on, every trial
 # ends once, and what came of each is what comes of it undisturbed. One that stays away ends the study with one error.
 # ctest: cost=60
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
@@ -39,13 +39,16 @@ expect 0 "$FTENGINE" tune tiny.ini --study tiny
 values >alone.txt
 [ "$(grep -c COMPLETE alone.txt)" = 6 ] || { cp alone.txt err; fail "the undisturbed study"; }
 
+stop_server fast # nor is it there when they begin
 mkdir one two
 (cd one && exec "$FTENGINE" tune ../tiny.ini --storage "$server_url" >out 2>err </dev/null) &
 first=$!
 (cd two && exec "$FTENGINE" tune ../tiny.ini --storage "$server_url" >out 2>err </dev/null) &
 second=$!
 finished() { query ft "SELECT count(*) FROM trials WHERE state = 'COMPLETE'" 2>/dev/null || echo -1; }
-# Both have opened the study: a server that is gone before is rather a wrong address.
+for _ in $(seq 2400); do grep -q 'paused: cannot connect' one/err 2>/dev/null && grep -q 'paused: cannot connect' two/err 2>/dev/null && break; sleep 0.05; done
+grep -q 'paused: cannot connect.*refused\|paused: cannot connect.*No such file' two/err || { cp two/err err; fail "a coordinator does not wait for its server"; }
+again_server
 for _ in $(seq 2400); do [ -e one/studies/tiny/config.ini ] && [ -e two/studies/tiny/config.ini ] && break; sleep 0.05; done
 [ -e two/studies/tiny/config.ini ] || fail "the coordinators do not begin"
 for mode in fast immediate fast; do
