@@ -15,7 +15,7 @@ from pathlib import Path
 BUILD, SOURCE = Path(os.environ["BUILD_DIR"]), Path(os.environ["SOURCE_DIR"])
 driver, module = BUILD / "tests/libfake_driver.so", BUILD / "tests/emulator/libemulated_module.so"
 ASK = "import json, ftengine; print(json.dumps(ftengine.devices()))"
-TINY = {"model.path": str(SOURCE / "tests/vectors/trainer/model"), "data.train": str(SOURCE / "tests/vectors/trainer/train.tsv"), "data.max_length": "24",
+TINY = {"model.path": str(SOURCE / "tests/vectors/trainer/model"), "data.train": str(SOURCE / "tests/vectors/trainer/train.tsv"), "data.max_length": "48",
         "train.max_steps": "2", "eval.strategy": "no", "data.cache_dir": "none"}  # fmt: skip
 TRAIN = """
 import json, sys, warnings
