@@ -293,6 +293,15 @@ class Soak:
                 known[text] = json.load(f)["metrics"]["eval_accuracy"], digest(os.path.join(out, "model", "model.safetensors"))
         return known[text]
 
+    @staticmethod
+    def is_whole(trial):
+        """A host that was cut off may keep the best so far of a run that another one has ended."""
+        try:
+            with open(os.path.join(trial, "run.json"), encoding="utf-8") as f:
+                return json.load(f)["status"] == "completed"
+        except FileNotFoundError:
+            return False
+
     def judge(self):
         trials, errors, known, models = self.options.trials, self.errors, {}, 0
         rows = self.server.ask("SELECT number, state, value FROM trials LEFT JOIN trial_values USING (trial_id) ORDER BY trial_id")
@@ -318,7 +327,7 @@ class Soak:
             objective, weights = self.undisturbed(places[0], known)
             if float(value) != objective:
                 errors.append(f"trial {number} has the value {value}, and {objective} alone")
-            kept = [digest(path) for place in places for path in [os.path.join(place, "model", "model.safetensors")] if os.path.exists(path)]
+            kept = [digest(os.path.join(place, "model", "model.safetensors")) for place in places if self.is_whole(place)]
             models += len(kept)
             if not kept or any(hashed != weights for hashed in kept):
                 errors.append(f"trial {number}: {len(kept)} models, not all with the weights that its configuration gives")
