@@ -88,7 +88,7 @@ class Language(unittest.TestCase):
             self.assertEqual(model.answers(PROMPTS), whole)
             self.assertEqual(model.predict(PROMPTS), [line["completion"] for line in whole])
             self.assertEqual(model.generate(PROMPTS[:2], max_new_tokens=12), [line["completion"] for line in greedy[:2]])
-        with ftengine.load(run, memory_map_weights="on") as model:
+        with ftengine.load(run, map_weights="on") as model:
             self.assertEqual(model.generate(PROMPTS, max_new_tokens=12, details=True), greedy)
 
     def test_refuses(self):
