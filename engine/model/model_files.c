@@ -322,7 +322,7 @@ static ft_status fetch_elsewhere(weights_source *s, int index, int64_t first, in
     const ft_weights *file = m->elsewhere->file;
     float *out = s->window.staging.data;
     if (file != NULL) {
-        const int found = find(file, m->family, p->name);
+        const int found = ft_model_files_find(file, m->family, p->name);
         if (found < 0) return ft_fail(FT_FAILED, ft_weights_list_path(file), "tensor %s is missing", p->name);
         FT_TRY(load_part(&(loading){file, found, 0}, first, count, out));
     } else {
