@@ -204,6 +204,7 @@ static ft_status begin_trial(ft_tuning *t, bool at_once, int64_t *number) {
         if (left == 0) return end_grid(t);
         FT_TRY(ft_stored_ask(t->study, FT_RUNNING, number));
     }
+    t->fresh = queued ? -1 : *number;
     FT_TRY(ft_tuning_claim_surely(t, *number));
     ft_arena arena = {0};
     ft_status status = fill(t, *number, queued, &arena);

@@ -43,7 +43,7 @@ ft_status ft_slots_begin(ft_tuning *t, ft_slot *slot, int64_t number) {
     slot->directory = ft_tuning_trial_directory(t, number, &slot->arena);
     if (slot->directory == NULL) return FT_NO_MEMORY;
     int64_t of;
-    FT_TRY(ft_thaw_of(t->study, number, &of));
+    FT_TRY(ft_tuning_thaw_of(t, number, &of));
     slot->thawed = of >= 0;
     slot->keeps = t->options->keep_pruned > 0;
     ft_trial_attach(slot->directory, &slot->files);

@@ -107,6 +107,7 @@ typedef struct ft_tuning {
     int crew;               // trials at a time that there is memory for; 0: nobody knows
     size_t coordinator;     // bytes that this process may come to hold
     int threads;            // of each worker; 0: those of device.threads
+    int64_t fresh;          // the trial that this process asked for last, -1: the last one was in the queue
     uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
     double room_looked;     // when it was counted last
     double held;            // since when, or last told, a trial waits for its directory; 0: none does

@@ -211,10 +211,15 @@ static ft_status take_over(ft_tuning *t, int64_t number, int64_t of, ft_arena *a
     return ft_atomic_write(mark, "", 0);
 }
 
+ft_status ft_tuning_thaw_of(ft_tuning *t, int64_t number, int64_t *of) {
+    *of = -1;
+    return number == t->fresh ? FT_OK : ft_thaw_of(t->study, number, of);
+}
+
 ft_status ft_tuning_take_over(ft_tuning *t, int64_t number) {
     int64_t of;
     ft_arena arena = {0};
-    FT_TRY(ft_thaw_of(t->study, number, &of));
+    FT_TRY(ft_tuning_thaw_of(t, number, &of));
     ft_status status = of >= 0 ? take_over(t, number, of, &arena) : FT_OK;
     ft_arena_free(&arena);
     return status;
