@@ -41,7 +41,7 @@ static void test_windows(void **state) {
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i += FT_SANITIZED ? 3 : 1)
         check_case(window_case(windows[i], i % 2 ? 16 : 64, LENGTHS, lengths, false, i / 2 % 2 ? 0 : 0.1f), 1e-6, 4e-6);
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i += FT_SANITIZED ? 3 : 1)
-        check_case(window_case(windows[i], 32, LENGTHS, lengths, true, i % 2 ? 0.1f : 0), 1e-6, 4e-6);
+        check_case(window_case(windows[i], 32, LENGTHS, lengths, true, i % 2 ? 0.1f : 0), 2e-6, 4e-6); // five queries: a norm of few numbers
 }
 
 static void test_the_oracle_of_windows_against_finite_differences(void **state) {
