@@ -161,15 +161,17 @@ static ft_status word(ft_chat_parser *p, node **out) {
 static ft_status string(ft_chat_parser *p, node *n) {
     json_t *value = json_stringn(p->lexer.token.text, p->lexer.token.length);
     if (value == NULL) return ft_chat_fail(p->lexer.where, n->line, "a string that is not valid UTF-8");
-    FT_TRY(ft_chat_parse_advance(p));
-    while (p->lexer.token.kind == FT_CHAT_STRING) { // strings side by side are one
+    ft_status status = ft_chat_parse_advance(p);
+    while (status == FT_OK && p->lexer.token.kind == FT_CHAT_STRING) { // strings side by side are one
         json_t *joined = json_sprintf("%s%s", json_string_value(value), p->lexer.token.text);
         json_decref(value);
         value = joined;
         if (value == NULL) return ft_fail_memory(0, "a chat template");
-        FT_TRY(ft_chat_parse_advance(p));
+        status = ft_chat_parse_advance(p);
     }
-    return keep_value(p, n, value);
+    if (status == FT_OK) return keep_value(p, n, value);
+    json_decref(value);
+    return status;
 }
 
 static ft_status primary(ft_chat_parser *p, node **out) {
