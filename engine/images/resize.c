@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void rows_then_columns(const ft_picture *p, int32_t width, int32_t height, const ft_resize_axis *across, const ft_resize_axis *down,
-                                   uint8_t *between, uint8_t *out) {
+                              uint8_t *between, uint8_t *out) {
     const size_t in_stride = (size_t)p->width * FT_PICTURE_CHANNELS, stride = (size_t)width * FT_PICTURE_CHANNELS;
     const ft_resize_functions *sums = ft_resize_best();
     const uint8_t *rows = p->pixels;
