@@ -6,8 +6,8 @@
 Of TREC's and the quick start's training files so many texts of each class are drawn, `--draws` times; every method learns from the same ones and is judged
 on the same test file. One thread each, so that processor time does not depend on who else runs.
 
-- probe: train.parameters=classifier, on rows of the frozen model that each run computes anew (nothing is cached in front)
-- lora: adapter.type=lora
+- probe: train.parameters=classifier, model.head.pooling=mean, on rows of the frozen model that each run computes anew (nothing is cached in front)
+- lora: adapter.type=lora, model.head.pooling=mean
 - embed: `ftengine embed` (mean of rows, length 1), and scikit-learn's logistic regression on that
 - model2vec: a static model, distilled from the same encoder (once, listed apart), and logistic regression
 - setfit: pairs of texts (--iterations for each text, 20 as in its paper), then logistic regression on the encoder's vectors
@@ -43,8 +43,8 @@ NAMES = {
 BATCH, HELD_OUT = 16, 500
 # Steps: so many epochs of the texts, and no fewer than that.
 SETTINGS = {
-    "probe": {"epochs": 30, "least": 300, "options": ["train.parameters=classifier", "train.learning_rate=2e-3"]},
-    "lora": {"epochs": 10, "least": 100, "options": ["adapter.type=lora", "adapter.r=8", "adapter.alpha=16", "train.learning_rate=1e-3"]},
+    "probe": {"epochs": 30, "least": 300, "options": ["train.parameters=classifier", "model.head.pooling=mean", "train.learning_rate=2e-3"]},
+    "lora": {"epochs": 10, "least": 100, "options": ["adapter.type=lora", "model.head.pooling=mean", "adapter.r=8", "adapter.alpha=16", "train.learning_rate=1e-3"]},
 }
 COMMON = ["data.max_length=128", f"train.batch_size={BATCH}", "train.warmup_ratio=0.1", "eval.strategy=no", "device.name=cpu", "device.threads=1"]
 

@@ -51,7 +51,7 @@ ft_status ft_classifier_find(const char *given, ft_arena *arena, const char **di
 }
 
 // A plain Hugging Face model may not say what it is for: then it is what transformers takes it for with class labels.
-static void choose_task(ft_classifier *c) {
+static ft_status choose_task(ft_classifier *c) {
     const char *type = json_string_value(json_object_get(c->config.json, "problem_type"));
     const ft_task named = ft_model_config_is_of_tokens(&c->config)  ? FT_TASK_TOKEN_CLASSIFICATION
                           : ft_model_config_is_of_spans(&c->config) ? FT_TASK_QUESTION_ANSWERING
@@ -61,6 +61,7 @@ static void choose_task(ft_classifier *c) {
     if (ft_task_has_tokens(c->task)) ft_model_config_set_tokens(&c->config);
     if (ft_task_has_spans(c->task)) ft_model_config_set_spans(&c->config);
     if (ft_task_has_language(c->task) && c->config.family->causal) ft_model_config_set_language(&c->config);
+    return c->settings.head_pooling == FT_HEAD_MEAN ? ft_model_config_set_mean(&c->config, c->path) : FT_OK;
 }
 
 static ft_status choose_labels(ft_classifier *c) {
@@ -144,7 +145,7 @@ static ft_status open_adapter(ft_classifier *c, const char *base, const char **t
     FT_TRY(find_base(c, base, named));
     FT_TRY(check_base(c));
     FT_TRY(ft_model_config_load(c->weights, &c->config));
-    choose_task(c);
+    FT_TRY(choose_task(c));
     c->config.pooler_is_drawn = false; // what is saved beside the adapters is listed
     *tokenizer = c->settings.label_count > 0 ? c->path : c->weights;
     return choose_outputs(c);
@@ -217,7 +218,7 @@ static ft_status open_as(ft_classifier *c, const ft_section *const *sections, co
     FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
     if (!adapter && base != NULL) return ft_fail(FT_INVALID, "--base", "%s is a model, not an adapter", c->path);
     if (adapter) FT_TRY(open_adapter(c, base, &tokenizer));
-    else choose_task(c);
+    else FT_TRY(choose_task(c));
     FT_TRY(ft_fit_task(c->task, &c->config));
     if (rows != NULL) {
         c->config.last_pooling = false;

@@ -47,8 +47,8 @@ static ft_status save_settings(ft_classifier *c, const char *directory) {
 
 static ft_status write_model(ft_classifier *c, ft_quantisation format, const char *directory) {
     char *config = ft_path_join(&c->arena, directory, "config.json");
-    const bool custom = c->settings.head_hidden.count > 0;
-    const ft_custom_head head = {c->settings.head_hidden, c->settings.head_activation, c->room.model.head_dropout};
+    const ft_custom_head head = {c->settings.head_hidden, c->settings.head_activation, c->room.model.head_dropout, c->settings.head_pooling};
+    const bool custom = ft_custom_head_is(&head);
     if (config == NULL) return FT_NO_MEMORY;
     if (format == FT_QUANTISATIONS) FT_TRY(ft_model_save_weights(&c->room.model, directory, NULL, NULL));
     else {

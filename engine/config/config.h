@@ -118,6 +118,8 @@ typedef enum ft_broken { FT_BROKEN_ERROR = 0, FT_BROKEN_SKIP } ft_broken; // pic
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
 typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT, FT_FORMAT_CONLL, FT_FORMAT_SQUAD } ft_format;
 // What the windows of a long text come to. AUTO: as the model was trained with, else MEAN.
+// What the head reads: as the model's class has it, or the mean of a text's rows.
+typedef enum ft_head_pooling { FT_HEAD_AUTO = 0, FT_HEAD_MEAN } ft_head_pooling;
 typedef enum ft_window_pooling { FT_POOLING_AUTO = 0, FT_POOLING_MEAN, FT_POOLING_MAX } ft_window_pooling;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16 } ft_precision;
 
@@ -150,6 +152,7 @@ typedef struct ft_config {
         ft_freeze freeze;
         int64_t freeze_layers; // the embeddings and the first k layers; 0 = none
         struct {
+            ft_head_pooling pooling;
             ft_int_list hidden;     // widths of hidden layers between the pooled output and the classifier
             const char *activation; // name of an activation
             double dropout;         // after each hidden layer; NaN: the classifier dropout

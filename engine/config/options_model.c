@@ -21,6 +21,7 @@ static const ft_option_choice activation_choices[] = {{"relu", 0},     {"tanh", 
                                                       {"gelu_new", 0}, {"silu", 0},   {"quick_gelu", 0},
                                                       {"mish", 0},     {"linear", 0}, {NULL, 0}};
 
+static const ft_option_choice head_pooling_choices[] = {{"auto", FT_HEAD_AUTO}, {"mean", FT_HEAD_MEAN}, {NULL, 0}};
 static const ft_option rows[] = {
     PATH(model.path, RESUMABLE, "", .hub_name = true,
          .elsewhere = "model_name_or_path pretrained_model_name_or_path model_name model.name model_path model_dir model",
@@ -59,6 +60,9 @@ static const ft_option rows[] = {
                    "fits into memory, whatever else is left at auto."),
     INT(model.freeze_layers, FIXED, "0", 0, 1024, .unit = "layers", .elsewhere = "num_frozen_layers freeze_first_layers",
         .help = "Freezes the embeddings and so many layers, counted from the first. 0: none."),
+    CHOICE(model.head.pooling, FIXED, "auto", head_pooling_choices, .elsewhere = "pooling pooling_mode pooler_type",
+           .help = "What the head reads of a text. auto: what the model's class reads, most often what its pooler makes of the first row. mean: the "
+                   "mean of all rows, without a pooler, as sentence-transformers models mean it; transformers opens such a head with trust_remote_code."),
     LIST(model.head.hidden, FIXED, "", 1, 65536, .unit = "units",
          .elsewhere = "head_hidden hidden_dims head_hidden_sizes mlp_layers",
          .help = "Widths of hidden layers between the pooled output and the classifier, first to last. Empty: the "

@@ -150,7 +150,7 @@ static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *
     const ft_feed_forward_drops drops = m->family->feed_forward_drops;
     m->feed_forward_dropout = drops == FT_DROPS_BEHIND || drops == FT_DROPS_BOTH ? m->hidden_dropout : 0;
     m->gate_dropout = drops == FT_DROPS_GATED || drops == FT_DROPS_BOTH ? m->hidden_dropout : 0;
-    m->pooler_dropout = c->token_head ? 0 : m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
+    m->pooler_dropout = c->token_head || c->mean_head ? 0 : m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
 }
 
 // In the order in which the backward pass completes the gradients.

@@ -277,7 +277,7 @@ ft_status ft_model_find_pooler(const char *model_dir, ft_model_config *config) {
     char name[128];
     bool exist;
     FT_TRY(ft_weights_exist(model_dir, &exist));
-    if (!exist || config->family->pooler == NULL || (config->token_head && !config->family->token_pooler)) return FT_OK;
+    if (!exist || config->family->pooler == NULL || config->mean_head || (config->token_head && !config->family->token_pooler)) return FT_OK;
     FT_TRY(ft_weights_open(model_dir, &weights));
     snprintf(name, sizeof name, "%s.weight", config->family->pooler);
     config->pooler_is_drawn = ft_model_files_find(weights, config->family, name) < 0;

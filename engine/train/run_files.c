@@ -144,8 +144,8 @@ static ft_status save_weights(ft_trainer *t, const char *dir) {
     FT_TRY(saved);
     char *config = ft_path_join(&t->arena, dir, "config.json");
     if (config == NULL) return FT_NO_MEMORY;
-    bool custom = c->model.head.hidden.count > 0;
-    ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->room.model.head_dropout};
+    const ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->room.model.head_dropout, c->model.head.pooling};
+    const bool custom = ft_custom_head_is(&head);
     FT_TRY(ft_model_config_save(&t->job.model_config, config, t->job.labels.count, t->job.label_names, t->room.model.hidden_dropout,
                                 t->room.model.attention_dropout, t->room.model.classifier_dropout, custom ? &head : NULL,
                                 ft_task_problem_type(t->job.task->id)));
@@ -199,6 +199,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .label_separator = c->data.label_separator,
                            .label_count = t->job.labels.count,
                            .labels = t->job.labels.names,
+                           .head_pooling = c->model.head.pooling,
                            .head_hidden = c->model.head.hidden,
                            .head_activation = c->model.head.activation,
                            .base_storage = c->model.storage,

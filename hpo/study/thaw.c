@@ -35,19 +35,20 @@ static char *directory_of(const char *study, int64_t number, ft_arena *arena) {
 }
 
 // Bytes of what is kept of a pruned trial, 0: nothing to go on from.
-static uint64_t frozen_bytes(const char *directory) {
+static ft_status frozen_bytes(const char *directory, uint64_t *bytes) {
     ft_arena arena = {0};
-    const char **members = NULL;
-    int count = 0;
-    uint64_t bytes = 0;
-    if (ft_repeat_members(directory, &arena, &members, &count) != FT_OK) ft_error_clear(), count = 0;
-    for (int i = -1; i < count; i++)
-        for (int k = 0; k < BIG; k++) {
+    const char **members;
+    int count;
+    *bytes = 0;
+    ft_status status = ft_repeat_members(directory, &arena, &members, &count);
+    for (int i = -1; status == FT_OK && i < count; i++)
+        for (int k = 0; status == FT_OK && k < BIG; k++) {
             const char *path = ft_path_join(&arena, i < 0 ? directory : members[i], big[k]);
-            if (path != NULL && ft_path_is_directory(path)) bytes += ft_disk_bytes(path);
+            if (path == NULL) status = FT_NO_MEMORY;
+            else if (ft_path_is_directory(path)) *bytes += ft_disk_bytes(path);
         }
     ft_arena_free(&arena);
-    return bytes;
+    return status;
 }
 
 // ---- a trial that waits ---------------------------------------------------------------------------------------------
@@ -66,20 +67,35 @@ static ft_status same_params(const ft_trials *trials, const ft_trial *trial, ft_
     return *params != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-static void list_frozen(const ft_trials *trials, const char *directory, ft_arena *arena) {
-    char list[128] = "";
+enum { LISTED = 128 }; // bytes of a hint's list
+
+// The trials that something is kept of; the first ones, of many.
+static ft_status list_frozen(const ft_trials *trials, const char *directory, ft_arena *arena, char list[LISTED]) {
     size_t length = 0;
-    for (int64_t i = 0; i < trials->count && length < 100; i++) {
+    list[0] = '\0';
+    for (int64_t i = 0; i < trials->count && length < LISTED - 28; i++) {
         if (trials->trial[i].state != FT_PRUNED) continue;
         const char *path = directory_of(directory, i, arena);
-        if (path != NULL && frozen_bytes(path) > 0)
-            length +=
-                (size_t)snprintf(list + length, sizeof list - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
+        uint64_t bytes;
+        if (path == NULL) return FT_NO_MEMORY;
+        FT_TRY(frozen_bytes(path, &bytes));
+        if (bytes > 0) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
     }
-    if (length > 0)
-        ft_hint("trials that can go on: %s", list);
-    else
-        ft_hint("study.keep_pruned = 10GiB, or so, keeps the checkpoints of trials that are pruned from then on");
+    return FT_OK;
+}
+
+static ft_status check_kept(const ft_stored *study, const char *directory, int64_t of, ft_arena *arena) {
+    char others[LISTED];
+    uint64_t bytes;
+    const char *path = directory_of(directory, of, arena);
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(frozen_bytes(path, &bytes));
+    if (bytes > 0) return FT_OK;
+    FT_TRY(list_frozen(&study->trials, directory, arena, others));
+    ft_fail(FT_INVALID, study->name, "nothing is left of trial %lld to go on from", (long long)of);
+    if (others[0] != '\0') ft_hint("trials that can go on: %s", others);
+    else ft_hint("study.keep_pruned = 10GiB, or so, keeps the checkpoints of trials that are pruned from then on");
+    return FT_INVALID;
 }
 
 static ft_status check(ft_stored *study, const char *directory, int64_t of, ft_arena *arena) {
@@ -106,13 +122,7 @@ static ft_status check(ft_stored *study, const char *directory, int64_t of, ft_a
         return FT_INVALID;
     case FT_FAIL: return ft_fail(FT_INVALID, name, "trial %lld failed: it would fail again", (long long)of);
     }
-    const char *path = directory_of(directory, of, arena);
-    if (path == NULL) return FT_NO_MEMORY;
-    if (frozen_bytes(path) == 0) {
-        ft_fail(FT_INVALID, name, "nothing is left of trial %lld to go on from", (long long)of);
-        list_frozen(trials, directory, arena);
-        return FT_INVALID;
-    }
+    FT_TRY(check_kept(study, directory, of, arena));
     for (int64_t i = of + 1; i < trials->count; i++) {
         int64_t other;
         FT_TRY(ft_thaw_of(study, i, &other));
@@ -195,9 +205,11 @@ static ft_status take_over(ft_tuning *t, int64_t number, int64_t of, ft_arena *a
     const char *made = to != NULL ? ft_arena_format(arena, "%s.thaw", to) : NULL;
     const char *config = to != NULL ? ft_path_join(arena, to, "config.ini") : NULL;
     const char *mark = from != NULL ? ft_path_join(arena, from, mark_file) : NULL;
+    uint64_t bytes;
     if (made == NULL || config == NULL || mark == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(config)) return FT_OK; // it goes on itself
-    if (frozen_bytes(from) == 0) {
+    FT_TRY(frozen_bytes(from, &bytes));
+    if (bytes == 0) {
         ft_warn("trial %lld: nothing is left of trial %lld to go on from; it begins anew", (long long)number,
                 (long long)of);
         return FT_OK;
@@ -265,7 +277,8 @@ static ft_status list(ft_tuning *t, const bool *kept, ft_arena *arena, frozen *o
         const char *mark = directory != NULL ? ft_path_join(arena, directory, mark_file) : NULL;
         if (mark == NULL) return FT_NO_MEMORY;
         if (ft_path_exists(mark)) continue; // another trial has it
-        const uint64_t bytes = frozen_bytes(directory);
+        uint64_t bytes;
+        FT_TRY(frozen_bytes(directory, &bytes));
         if (bytes == 0) continue;
         out[(*count)++] = (frozen){i, bytes, loss_of(trials, trial)};
         *total += bytes;

@@ -3,7 +3,7 @@
 # limit end as without one, with the same bits; below what they need they end with exit code 3 and one line. What is caught: ranges of
 # addresses as large as the whole budget, a refusal at commit that is taken for a failure of the system, heaps and stacks for every
 # thread, a limit that is not named, a plan that fits where the run is refused.
-# ctest: sanitize=leave
+# ctest: part=1 sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 run=("$FTENGINE" train "$here/follow.ini" train.max_steps=3 "data.validation=$here/validation.tsv" eval.strategy=epoch)
 tsv=$here/validation.tsv

@@ -3,7 +3,7 @@
 # they end well, in less there is one line with the name of the limit, exit code 3, no kill, and nothing written. Texts are read within the
 # limits. What is caught: a command that takes memory without asking, one that is killed where a run would be refused, a refusal after
 # rows were written, of several models a later one that is judged after the first has computed, room that others reserved.
-# ctest: sanitize=leave
+# ctest: part=0 sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/memory/cgroup.sh"
 python3 - <<'PYTHON'

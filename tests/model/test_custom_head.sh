@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A head with hidden layers: what is saved of it, and, where transformers is at hand (FT_REFERENCE_PYTHON, else
+# A head with hidden layers, or of the mean of all rows: what is saved of it, and, where transformers is at hand (FT_REFERENCE_PYTHON, else
 # /opt/ref/bin/python), that it opens the model with the same logits, saves it, and opens that again.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
@@ -27,12 +27,18 @@ family tiny "$here/model" 0.8
 family distilbert "$vectors/distilbert" 0.25
 family electra "$vectors/electra" 0.25
 family modern "$vectors/modernbert" 0.25
-echo '{"tokenizer_class": "BertTokenizer"}' >modern/tokenizer_config.json
+family roberta "$vectors/roberta" 0.25
+family deberta "$vectors/deberta_v3" 0.25
+for dir in modern roberta deberta; do echo '{"tokenizer_class": "BertTokenizer"}' >$dir/tokenizer_config.json; done
 train bert model.path=tiny model.head.hidden=7,5 model.head.dropout=0.3
 train same-width model.path=tiny model.head.hidden=32 model.head.activation=gelu
 train distil model.path=distilbert model.init=random model.head.hidden=6 model.head.activation=tanh
 train electric model.path=electra model.init=random model.head.hidden=9,32 model.head.activation=quick_gelu
 train modern-head model.path=modern model.init=random model.head.hidden=6
+train means model.path=tiny model.head.pooling=mean
+train distil-means model.path=distilbert model.init=random model.head.pooling=mean model.head.hidden=6
+train roberta-means model.path=roberta model.init=random model.head.pooling=mean
+train deberta-means model.path=deberta model.init=random model.head.pooling=mean
 train standard model.path=bert/model model.head.hidden=
 
 # ---- positions of waves: a file's own table, of a new model sines and cosines -----------------------------------------------
@@ -63,6 +69,12 @@ cmp bert/model/modeling_ftengine.py "$SOURCE_DIR/engine/model/spec/modeling_ften
 for pair in distil:DistilBert electric:Electra modern-head:ModernBert; do
     grep -q "import ${pair#*:}ForSequenceClassification as Family" "${pair%:*}/model/modeling_ftengine.py" || fail "the loader of ${pair%:*}"
 done
+[ "$(json means/model/config.json 'd["architectures"], d["ftengine_head"]')" = \
+    "(['ClassifierOfMeans'], {'hidden': [], 'activation': 'relu', 'dropout': 0.1, 'pooling': 'mean', 'classifier_dropout': 0.1, 'pooler': 'bert.pooler.dense'})" ] ||
+    fail "config.json: $(cat means/model/config.json)"
+# It is trained further as any model; a model whose file says what the head reads, and one of tokens, have no such choice.
+expect 2 "$FTENGINE" train "$here/follow.ini" $common output.dir=none model.path=modern model.init=random model.head.pooling=mean
+grep -q "model.head.pooling: what the head of a modernbert model reads stands in its config.json" err || fail "$(cat err)"
 # A standard head on top of a model with another one: nothing of it is left.
 [ "$(json standard/model/config.json '"auto_map" in d, "ftengine_head" in d, d["architectures"]')" = "(False, False, ['BertForSequenceClassification'])" ] ||
     fail "config.json: $(cat standard/model/config.json)"
@@ -71,8 +83,8 @@ done
 # ---- in transformers -----------------------------------------------------------------------------------------------------
 "$python" -c 'import torch, transformers' 2>/dev/null || { echo "no transformers: the model was not opened"; exit 0; }
 export HF_HOME=$scratch/hf HF_HUB_OFFLINE=1
-for run in bert same-width distil electric modern-head standard; do expect 0 "$FTENGINE" predict $run --data "$here/validation.tsv" --logits --output $run.jsonl; done
-"$python" - "$here/validation.tsv" bert same-width distil electric modern-head standard >out 2>err <<'PYTHON' || fail "transformers gives other logits: $(cat out)"
+for run in bert same-width distil electric modern-head means distil-means roberta-means deberta-means standard; do expect 0 "$FTENGINE" predict $run --data "$here/validation.tsv" --logits --output $run.jsonl; done
+"$python" - "$here/validation.tsv" bert same-width distil electric modern-head means distil-means roberta-means deberta-means standard >out 2>err <<'PYTHON' || fail "transformers gives other logits: $(cat out)"
 import copy
 import json
 import sys
@@ -94,7 +106,7 @@ for run in sys.argv[2:]:
     custom = run != "standard"
     tokenizer = AutoTokenizer.from_pretrained(run + "/model")
     model, report = AutoModelForSequenceClassification.from_pretrained(run + "/model", trust_remote_code=custom, dtype=torch.float32, output_loading_info=True)
-    assert type(model).__name__ == ("ClassifierWithHead" if custom else "BertForSequenceClassification"), type(model)
+    assert type(model).__name__ == ("ClassifierOfMeans" if "means" in run else "ClassifierWithHead" if custom else "BertForSequenceClassification"), type(model)
     assert not report["missing_keys"] and not report["unexpected_keys"] and not report["mismatched_keys"], report
     rows = [json.loads(line)["logits"] for line in open(run + ".jsonl", encoding="utf-8")]
     ours = torch.tensor([[row[model.config.id2label[k]] for k in range(3)] for row in rows])

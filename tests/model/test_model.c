@@ -518,16 +518,17 @@ static void test_step_must_begin(void **state) {
     close_fixture(&f);
 }
 
-// A head with hidden layers: its gradients against central differences of the loss.
-static void test_hidden_head(void **state) {
-    static const char *const overrides[] = {"model.head.hidden=7,5", "model.head.activation=gelu", NULL};
+// Heads of our own: their gradients, and those of a layer below them, against central differences of the loss.
+static void check_head(ft_head_pooling pooling, const char *const *overrides, const char *const *names) {
     fixture f;
     memset(&f, 0, sizeof f);
     open_fixture(&f, "bert_gelu", 2, NULL, NULL); // for its data
     ft_config options = {0};
     OK(ft_config_load(&options, 0, NULL, 2, overrides));
     ft_model_free(&f.model);
+    if (pooling == FT_HEAD_MEAN) OK(ft_model_config_set_mean(&f.config, "model.head.pooling"));
     OK(ft_model_create(f.memory, &f.config, &options, 3, &f.model));
+    assert_int_equal(ft_parameters_find(&f.model.parameters, "bert.pooler.dense.weight") >= 0, pooling != FT_HEAD_MEAN);
     OK(ft_model_draw(&f.model, 0.3, 11));
     OK(ft_model_prepare_training(&f.model, 0));
     OK(ft_gradients_hold(&f.model.parameters, false));
@@ -536,9 +537,7 @@ static void test_hidden_head(void **state) {
     ft_step_state step = {.loss_factor = 1.0f, .loss_scale = 1};
     gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
     float *analytic = host_gradients(&f);
-    static const char *const names[] = {"head.hidden.0.weight", "head.hidden.0.bias", "head.hidden.1.weight", "head.hidden.1.bias",
-                                        "classifier.weight", "classifier.bias", "bert.pooler.dense.weight"};
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+    for (size_t k = 0; names[k] != NULL; k++) {
         int index = ft_parameters_find(&f.model.parameters, names[k]);
         assert_true(index >= 0);
         const ft_parameter *q = &f.model.parameters.list[index];
@@ -553,13 +552,23 @@ static void test_hidden_head(void **state) {
                 for (int64_t i = 0; i < n; i++) sum[side] += losses[i];
             }
             w[e] = old;
-            double numeric = (sum[1] - sum[0]) / (2.0 * h), exact = analytic[q->offset + e];
+            double numeric = (sum[1] - sum[0]) / (2.0 * h), exact = analytic[f.model.parameters.stores[q->store].first + q->offset + e];
             if (!(fabs(numeric - exact) <= 2e-3 * fmax(1, fabs(exact)))) fail_msg("%s[%lld]: %.6g, difference quotient %.6g", names[k], (long long)e, exact, numeric);
         }
     }
     free(analytic);
     ft_config_free(&options);
     close_fixture(&f);
+}
+
+static void test_own_heads(void **state) {
+    static const char *const layers[] = {"model.head.hidden=7,5", "model.head.activation=gelu"}, *const mean[] = {"model.head.hidden=", "model.head.activation=relu"},
+                      *const both[] = {"model.head.hidden=6", "model.head.activation=tanh"};
+    check_head(FT_HEAD_AUTO, layers, (const char *const[]){"head.hidden.0.weight", "head.hidden.0.bias", "head.hidden.1.weight", "head.hidden.1.bias",
+                                                           "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", NULL});
+    check_head(FT_HEAD_MEAN, mean, (const char *const[]){"classifier.weight", "classifier.bias", "bert.encoder.layer.1.output.LayerNorm.weight",
+                                                         "bert.encoder.layer.1.output.dense.bias", NULL});
+    check_head(FT_HEAD_MEAN, both, (const char *const[]){"head.hidden.0.weight", "classifier.weight", "bert.encoder.layer.1.output.LayerNorm.bias", NULL});
 }
 
 // The second step takes nothing more from the device than the first.
@@ -614,7 +623,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),     cmocka_unit_test(test_rows_of_distances),
         cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
+        cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_own_heads),
         cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_same_bits_half), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
         cmocka_unit_test(test_half_beside_fp32), cmocka_unit_test(test_norms_are_exact),
         cmocka_unit_test(test_a_save_can_be_watched), cmocka_unit_test(test_complete_gradients),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # memory.active_vocabulary with pretrained models: every form of their files, seeds, folds, runs that are killed and resumed,
 # files that change - and always the bits of a run that has the whole table on the device.
-# ctest: asan_part=2 cost=994
+# ctest: part=3 asan_part=2 cost=994
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 head -40 "$here/train.tsv" >few.tsv # evaluations read rows that training does not
 run="$here/follow.ini data.train=$scratch/few.tsv data.validation=$here/validation.tsv data.test=$here/train.tsv eval.strategy=steps

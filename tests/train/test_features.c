@@ -137,7 +137,7 @@ static void keys(void **state) {
         bool found;
     } cases[] = {{"train.learning_rate=0.01", true}, {"train.epochs=9", true},           {"model.head.hidden=9", true},
                  {"train.batch_size=3", true},       {"model.classifier_dropout=0.4", true}, {"train.data_seed=5", true},
-                 {"data.max_length=4", false},       {"train.precision=bf16", false},    {"train.seed=77", false}, // drawn by it
+                 {"data.max_length=4", false}, {"model.head.pooling=mean", false},       {"train.precision=bf16", false},    {"train.seed=77", false}, // drawn by it
                  {"model.storage=int8", false},      {"data.train=dev.tsv", false}};
     tiny_run t;
     make_tiny_run(&t, scratch, 70 * TINY_FAMILIES); // a BERT, which may have adapters

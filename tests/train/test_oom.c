@@ -2,7 +2,7 @@
 // smaller. Each time the run either completes with the bits of an undisturbed one, or there is one clean error that names
 // what was asked for and who holds the memory; the books are as they were, nothing leaks, and the hint names a setting that
 // really fits.
-// ctest: asan_part=2 cost=997
+// ctest: part=2 asan_part=2 cost=997
 // ctest: wrap=ft_allocator_take,ft_memory_adopt,ft_memory_alloc,ft_run_log_train,ft_trainer_loop
 #include <setjmp.h>
 #include <stdarg.h>

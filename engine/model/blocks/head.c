@@ -26,7 +26,7 @@ void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
         const bool unbiased = last && m->family->unbiased_classifier;
         m->head[i] = unbiased ? ft_build_linear_without_bias(b, linear, outputs, inputs) : ft_build_linear(b, linear, outputs, inputs);
     }
-    if (m->family->pooler == NULL || (b->config->token_head && !m->family->token_pooler)) {
+    if (m->family->pooler == NULL || b->config->mean_head || (b->config->token_head && !m->family->token_pooler)) {
         b->head = false;
         return;
     }

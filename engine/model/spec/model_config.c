@@ -370,6 +370,21 @@ void ft_model_config_set_spans(ft_model_config *c) {
     else c->classifier_dropout = c->family->span_dropout == NULL ? 0 : json_is_number(own) ? json_number_value(own) : 0.1;
 }
 
+ft_status ft_model_config_set_mean(ft_model_config *c, const char *where) {
+    if (ft_model_config_reads_pictures(c)) return ft_fail(FT_INVALID, where, "this model reads pictures: the mean is of a text's rows");
+    if (c->token_head || c->language_head) return ft_fail(FT_INVALID, where, "this head reads every row of a text, so there is no mean to read");
+    if (c->last_pooling) return ft_fail(FT_INVALID, where, "the head of a decoder reads the last token, which has seen the others");
+    if (c->family->rotary == FT_ROTARY_BY_LAYER || c->family->rotary == FT_ROTARY_BIASES) {
+        ft_fail(FT_INVALID, where, "what the head of a %s model reads stands in its config.json", c->model_type);
+        ft_hint("\"classifier_pooling\": \"mean\" there is the same for ftengine and transformers");
+        return FT_INVALID;
+    }
+    c->mean_head = c->mean_pooling = true;
+    c->pooler_is_drawn = false;
+    c->relative.pooler_dropout = 0;
+    return FT_OK;
+}
+
 const char *ft_model_config_classifier(const ft_model_config *c) {
     if (c->language_head) return FT_LANGUAGE_HEAD;
     if (c->span_head && !c->family->token_pooler) return FT_SPAN_CLASSIFIER;
@@ -451,7 +466,7 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
                                double classifier_dropout, const ft_custom_head *head, const char *problem_type) {
     json_t *root = ft_json_copy_object(base->json); // values are replaced, never changed
     int failed = fill(root, base, problem_type);
-    failed |= ft_custom_head_put(root, head);
+    failed |= ft_custom_head_put(root, base->family, classifier_dropout, head);
     if (!base->language_head) failed |= set_labels(root, label_count, label_names);
     if (base->saved_quantisation != NULL) failed |= json_object_set(root, "quantization_config", base->saved_quantisation);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.

@@ -66,6 +66,7 @@ typedef struct ft_model_config {
     bool unbiased_norms, rms_norms;     // rms: RMSNorm, which has no bias
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
     bool late_pooling;                  // and that is the mean of what the head's first layer makes of them
+    bool mean_head;                     // the first of these because the run says so, and without a pooler (ft_model_config_set_mean)
     bool last_pooling;                  // the classifier reads the last token
     bool all_rows;                      // somebody else than a head reads what comes out: the last layer has all rows
     bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families
@@ -125,6 +126,9 @@ enum { FT_SPAN_OUTPUTS = 2 };
 // The same of a language model, of a decoder. Its one output is the loss of a row (blocks/language.c).
 bool ft_model_config_is_of_language(const ft_model_config *config);
 void ft_model_config_set_language(ft_model_config *config);
+// The head reads the mean of all rows in place of what the class has it read. FT_INVALID: the model's file says what it reads, or there are no
+// texts. where: for messages, what asks for it.
+ft_status ft_model_config_set_mean(ft_model_config *config, const char *where);
 // The last linear layer of the head, by its name in files.
 const char *ft_model_config_classifier(const ft_model_config *config);
 

@@ -29,6 +29,7 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     if (s->group_column[0] != '\0') ft_json_put(json_object_get(root, "columns"), "group", json_string(s->group_column), &failed);
     if (s->learn == FT_LEARN_ALL) ft_json_put(root, "learn", json_string("all"), &failed);
     if (s->chat_variables[0] != '\0') ft_json_put(root, "chat_variables", json_string(s->chat_variables), &failed);
+    if (s->head_pooling == FT_HEAD_MEAN) ft_json_put(json_object_get(root, "head"), "pooling", json_string("mean"), &failed);
     ft_json_put(root, "window_pooling", json_string(pooling_names[s->window_pooling]), &failed);
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
@@ -64,8 +65,11 @@ static ft_status read_list(const json_t *root, const char *path, ft_arena *arena
         if (widths[i] < 1 || widths[i] > 1 << 20) return ft_fail(FT_INVALID, path, "\"head.hidden\" element %zu is no width", i);
     }
     s->head_hidden = (ft_int_list){(int32_t)layers, widths};
-    const char *activation;
+    const char *activation, *pooling;
     FT_TRY(ft_json_string(head, path, "activation", "relu", &activation));
+    FT_TRY(ft_json_string(head, path, "pooling", "auto", &pooling)); // absent in most
+    if (strcmp(pooling, "mean") == 0) s->head_pooling = FT_HEAD_MEAN;
+    else if (strcmp(pooling, "auto") != 0) return ft_fail(FT_INVALID, path, "\"head.pooling\" must be \"mean\" or \"auto\", not \"%.80s\"", pooling);
     s->head_activation = ft_arena_strdup(arena, activation);
     return s->head_activation != NULL ? FT_OK : FT_NO_MEMORY;
 }

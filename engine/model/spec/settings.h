@@ -21,6 +21,7 @@ typedef struct ft_model_settings {
     const char *label_separator;
     int label_count;                        // 0: no ftengine.json, a plain Hugging Face model
     const char *const *labels;              // as the data spell them
+    ft_head_pooling head_pooling;
     ft_int_list head_hidden;
     const char *head_activation;
     ft_keep base_storage;                   // and how its weights are kept (model.storage)

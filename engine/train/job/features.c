@@ -128,6 +128,7 @@ static ft_status add_trunk(const ft_job *job, const ft_target *target, const cha
     add_text(hash, drawn ? "" : job->base_sha256);
     add_text(hash, config);
     add_text(hash, of_cpu ? "" : tuning);
+    if (job->model_config.mean_head) add_text(hash, "mean");
     free(config);
     return FT_OK;
 }

@@ -263,6 +263,7 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
     if (ft_task_has_tokens(job->wanted)) ft_model_config_set_tokens(&job->model_config);
     if (ft_task_has_spans(job->wanted)) ft_model_config_set_spans(&job->model_config);
     if (ft_task_has_language(job->wanted)) ft_model_config_set_language(&job->model_config);
+    if (config->model.head.pooling == FT_HEAD_MEAN) FT_TRY(ft_model_config_set_mean(&job->model_config, "model.head.pooling"));
     FT_TRY(know_base(job, source->without_weights));
     if (config->model.init == FT_INIT_PRETRAINED) map_weights(job);
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
