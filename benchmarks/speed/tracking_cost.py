@@ -41,7 +41,7 @@ def one(options, directory, words):
     out = os.path.join(directory, "run")
     shutil.rmtree(out, ignore_errors=True)
     command = [options.ftengine, "train", f"model.path={options.model}", f"data.train={options.train}", f"train.max_steps={options.steps}",
-               "train.batch_size=16", "data.max_length=64", "train.logging_steps=1", "eval.strategy=no", "data.validation_split=0.1", f"output.dir={out}", *words]
+               "train.batch_size=16", "data.max_length=48", "train.logging_steps=1", "eval.strategy=no", "data.validation_split=0.1", f"output.dir={out}", *words]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_") and "_proxy" not in k.lower()}
     began = time.monotonic()
     run = subprocess.run(command, capture_output=True, text=True, env=dict(environment, FTENGINE_LEDGER_DIR=os.path.join(directory, "ledger")), check=False)

@@ -69,43 +69,6 @@ static void test_forward(void **state) {
     }
 }
 
-// Which layer a parameter belongs to, for the scale of its gradient: -1 embeddings, layers for the head.
-static int layer_of(const fixture *f, const char *name) {
-    int layer;
-    const char *at = strstr(name, ".layer");
-    if (at != NULL && (sscanf(at, ".layer.%d.", &layer) == 1 || sscanf(at, ".layers.%d.", &layer) == 1)) return layer;
-    return strstr(name, "embeddings") != NULL || strstr(name, "relative_attention_bias") != NULL ? -1 : f->model.layers;
-}
-
-// Biases that shift whole rows of the softmax, which has no effect: their gradient is zero in exact arithmetic. With p2c a
-// key's bias (and the one of the table's norm) meets the relative positions and has one.
-static bool has_no_gradient(const fixture *f, const char *name) {
-    if (strstr(name, ".key_proj.bias") != NULL || strstr(name, ".encoder.LayerNorm.bias") != NULL) return !f->config.relative.p2c;
-    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".attn.k.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
-}
-
-static void check_gradients(fixture *f) {
-    const ft_parameters *p = &f->model.parameters;
-    float *got = host_gradients(f);
-    for (int i = 0; i < p->count; i++) {
-        const ft_parameter *q = &p->list[i];
-        double scale = 0; // the largest gradient norm in this layer
-        for (int k = 0; k < p->count; k++) {
-            if (layer_of(f, p->list[k].name) != layer_of(f, q->name)) continue;
-            float *other = expected_parameter(f, "grad", &p->list[k]);
-            scale = fmax(scale, norm_of(other, p->list[k].count));
-            free(other);
-        }
-        float *want = expected_parameter(f, "grad", q);
-        double bound = 1e-5 * fmax(norm_of(want, q->count), 1e-3 * scale);
-        if (has_no_gradient(f, q->name)) bound = 1e-6 * scale; // zero in exact arithmetic
-        double error = distance(got + q->offset, want, q->count);
-        if (!(error <= bound)) fail_msg("gradient of %s: error %.3g, allowed %.3g", q->name, error, bound);
-        free(want);
-    }
-    free(got);
-}
-
 // The row of the first and the last distance that each has, as transformers 5.24 computes them (in fp32, with logarithms); the texts here are short.
 static void test_rows_of_distances(void **state) {
     static const int32_t rows[][2] = {{0, 0},   {1, 1},   {7, 7},   {8, 8},   {11, 8},  {12, 9},  {15, 9},  {16, 10}, {22, 10},   {23, 11},

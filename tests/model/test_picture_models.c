@@ -3,6 +3,12 @@
 #include "engine/model/position_grid.h"
 #include "tests/fixtures/model_fixture.h"
 
+static const struct {
+    const char *name;
+    int64_t height, width;
+} others[] = {{"vit", 20, 8}, {"dinov2", 8, 12}};
+enum { OTHERS = sizeof others / sizeof others[0] };
+
 // As open_fixture, of the pictures "other_pixels" of that size.
 static void open_other(fixture *f, const char *name, int64_t height, int64_t width) {
     char dir[512], path[600];
@@ -22,20 +28,38 @@ static void open_other(fixture *f, const char *name, int64_t height, int64_t wid
 }
 
 static void test_other_sizes(void **state) {
-    static const struct {
-        const char *name;
-        int64_t height, width;
-    } cases[] = {{"vit", 20, 8}, {"dinov2", 8, 12}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < OTHERS; i++) {
         fixture f;
         int64_t n;
-        open_other(&f, cases[i].name, cases[i].height, cases[i].width);
+        open_other(&f, others[i].name, others[i].height, others[i].width);
         float *want = expected(&f, "other_logits", &n), *got = calloc((size_t)n, sizeof *got);
         OK(predict_fixture(&f, (ft_batch_limits){0, 3}, got));
-        assert_close(cases[i].name, got, want, n, 1e-5);
+        assert_close(others[i].name, got, want, n, 1e-5);
         const json_t *size = json_object_get(f.config.json, "image_size");
-        assert_int_equal(json_integer_value(json_array_get(size, 0)), cases[i].height);
-        assert_int_equal(json_integer_value(json_array_get(size, 1)), cases[i].width);
+        assert_int_equal(json_integer_value(json_array_get(size, 0)), others[i].height);
+        assert_int_equal(json_integer_value(json_array_get(size, 1)), others[i].width);
+        free(got);
+        free(want);
+        close_fixture(&f);
+    }
+}
+
+// Its positions are those that were interpolated: they are what is trained.
+static void test_gradients(void **state) {
+    for (size_t i = 0; i < OTHERS; i++) {
+        fixture f;
+        char path[600];
+        int64_t n;
+        open_other(&f, others[i].name, others[i].height, others[i].width);
+        ft_safetensors_close(f.expect);
+        snprintf(path, sizeof path, "%s/%s/other_gradients.safetensors", FT_TEST_VECTORS, others[i].name);
+        OK(ft_safetensors_open(path, &f.expect));
+        OK(ft_model_prepare_training(&f.model, 0));
+        OK(ft_gradients_hold(&f.model.parameters, false));
+        float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
+        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
+        assert_close("losses", got, want, n, 1e-5);
+        check_gradients(&f);
         free(got);
         free(want);
         close_fixture(&f);
@@ -76,6 +100,6 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_sizes), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_sizes), cmocka_unit_test(test_gradients), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

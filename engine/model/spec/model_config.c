@@ -374,7 +374,7 @@ ft_status ft_model_config_set_mean(ft_model_config *c, const char *where) {
     if (ft_model_config_reads_pictures(c)) return ft_fail(FT_INVALID, where, "this model reads pictures: the mean is of a text's rows");
     if (c->token_head || c->language_head) return ft_fail(FT_INVALID, where, "this head reads every row of a text, so there is no mean to read");
     if (c->last_pooling) return ft_fail(FT_INVALID, where, "the head of a decoder reads the last token, which has seen the others");
-    if (c->family->rotary == FT_ROTARY_BY_LAYER || c->family->rotary == FT_ROTARY_BIASES) {
+    if (c->sights != NULL && (c->family->rotary == FT_ROTARY_BY_LAYER || c->family->rotary == FT_ROTARY_BIASES)) {
         ft_fail(FT_INVALID, where, "what the head of a %s model reads stands in its config.json", c->model_type);
         ft_hint("\"classifier_pooling\": \"mean\" there is the same for ftengine and transformers");
         return FT_INVALID;

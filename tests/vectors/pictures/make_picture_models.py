@@ -134,5 +134,6 @@ def make(name, kind, config, size, other):
     print(name, {k: tuple(v.shape) for k, v in expect.items() if not k.startswith("grad")}, sum(v.numel() * 4 for v in expect.values()))
 
 
-for name, row in MODELS.items():
-    make(name, *row)
+if __name__ == "__main__":
+    for name, row in MODELS.items():
+        make(name, *row)
