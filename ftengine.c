@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "base/url.h"
 #include "engine/commands/pages.h"
+#include "engine/commands/ranks.h"
 #include "engine/commands/signals.h"
 #include "hpo/commands/commands.h"
 #include "hpo/space/options_study.h"
@@ -19,8 +20,9 @@
 #include <unistd.h>
 
 static const ft_command commands[] = {
-    {"train", ft_command_train, "train CONFIG.ini...|RUN [--deadline T] [--json] [section.key=value ...]", "fine-tune a model; writes a run directory",
+    {"train", ft_command_train, "train CONFIG.ini...|RUN [--deadline T] [--devices LIST] [--json] [section.key=value ...]", "fine-tune a model; writes a run directory",
      "  --deadline T    ends in time with the best model so far, saved: 90s, 10m, 2h from now, or 18:30, 2026-11-26T18:30\n"
+     "  --devices LIST  device.name: cpu,cpu trains with two processes that share the threads, with the bits of one\n"
      "  --json          one JSON document at the end: run.json of the run directory, with the directory as `run`\n\n"
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
@@ -316,6 +318,7 @@ static ft_status dispatch(int argc, char **argv) {
     if (help && print_page(argv[2], &page)) return page;
     if (help) name = argv[2];
     if (strcmp(name, "worker") == 0) return ft_command_worker(ft_study_sections, argc - 2, argv + 2); // which `ftengine tune` starts
+    if (strcmp(name, "rank") == 0) return ft_command_rank(ft_study_sections, argc - 2, argv + 2); // which `ftengine train` starts
     const ft_command *c = find(name);
     if (c == NULL) return unknown_command(name);
     if (help || asks_for_help(argc - 2, argv + 2)) return print_command_help(c), FT_OK;
@@ -323,7 +326,7 @@ static ft_status dispatch(int argc, char **argv) {
 }
 
 static bool works_on(const char *name) {
-    static const char *const names[] = {"train", "tune", "tune-gemm", "pull", "quote", "worker"};
+    static const char *const names[] = {"train", "tune", "tune-gemm", "pull", "quote", "worker", "rank"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return false;
@@ -378,6 +381,7 @@ int main(int argc, char **argv) {
     for (int i = 1; status == FT_OK && i < argc; i++) status = hide_password(&argv[i]);
     if (status == FT_OK) status = dispatch(argc, argv);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail(FT_FAILED, "standard output", "cannot write");
+    if (status != FT_OK && ft_error_message()[0] == '\0') return (int)status; // a rank's, which somebody else tells
     if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());
     else if (status != FT_OK) {
         fflush(stdout); // what was said before the error stands before it, also where both go to one file

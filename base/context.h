@@ -29,7 +29,7 @@ typedef struct ft_log_sink {
 } ft_log_sink;
 
 // What those above keep by context; what it is, only they know.
-typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_WATCH, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PACK, FT_CONTEXT_PLACES } ft_context_place;
+typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_WATCH, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PACK, FT_CONTEXT_RANKS, FT_CONTEXT_PLACES } ft_context_place;
 
 // What a stage takes of the heap (heap.h).
 typedef struct ft_heap_watch {
@@ -45,6 +45,8 @@ struct ft_context {
     atomic_int level;          // ft_log_level
     atomic_bool line_open;     // a status line stands on the terminal
     atomic_int stop;           // stop.h: 0, or the signal that asked
+    atomic_int asked;          // the same where several processes stop together, until they have agreed on it
+    atomic_bool agrees;
     void (*begins)(ft_context *context); // as stop.h says; NULL: nobody sends signals
     atomic_bool without_disk;  // base/files.h: ft_atomic_wait_for_disk
     ft_heap_watch heap;

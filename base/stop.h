@@ -14,6 +14,10 @@ void ft_stop_begin(void);
 int ft_stop_ask(ft_context *context, int signal_number);
 // Of the present context: 0, or the signal that asked (SIGINT, SIGTERM).
 int ft_stop_signal(void);
+// Where several processes do the same work, each would stop at another moment: from here on what is asked waits until all agree.
+void ft_stop_by_agreement(bool on);
+int ft_stop_asked(void);            // 0, or the signal that waits so
+void ft_stop_agreed(int signal_number); // it is what ft_stop_signal() says; 0: nothing
 // The status of a run stopped by that signal.
 ft_status ft_stop_status(int signal_number);
 

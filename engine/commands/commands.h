@@ -53,8 +53,8 @@ typedef struct ft_words {
 } ft_words;
 ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_count, const ft_flag *flags, ft_arena *arena,
                          ft_words *words);
-// A flag that is the short name of an option: "option=value" behind the overrides, unless value is NULL. One flag of a command
-// line has room.
+// A flag that is the short name of an option: "option=value" behind the overrides, unless value is NULL. Every flag of a
+// command line has room.
 ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, const char *value);
 // Texts that are read must not be what is written (NULL: standard output). what: "predictions".
 ft_status ft_check_output(const char *data, const char *output, const char *what);

@@ -25,7 +25,7 @@ static void handler(int signal_number) {
     enum { SAME_REQUEST_MS = 300 }; // faster than a person presses a second time on purpose
     const bool hung_up = signal_number == SIGHUP;
     ft_context *context = atomic_load(&served);
-    if (atomic_load(&context->stop) == 0) atomic_store(&asked, now_ms());
+    if (atomic_load(&context->stop) == 0 && atomic_load(&context->asked) == 0) atomic_store(&asked, now_ms());
     if (ft_stop_ask(context, hung_up ? SIGTERM : signal_number) == 0) return;
     if (!hung_up && now_ms() - atomic_load(&asked) >= SAME_REQUEST_MS) _exit(128 + signal_number);
 }

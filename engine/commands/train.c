@@ -1,9 +1,12 @@
 #include "engine/commands/commands.h"
+#include "engine/commands/ranks.h"
 
 #include "base/context.h"
 #include "base/files.h"
 #include "base/json/json.h"
+#include "engine/config/device_list.h"
 #include "engine/plan/advice.h"
+#include "engine/train/room/observer.h"
 #include "engine/train/repeat/repeat.h"
 #include "engine/train/run_dir.h"
 #include "engine/train/watch.h"
@@ -75,7 +78,7 @@ static ft_status train(ft_config *config, bool json, ft_arena *arena) {
     l.other = ft_run_set_watch(&l.watch);
     ft_status status = ft_train_all(config, &refusal);
     ft_run_set_watch(l.other);
-    if (status == FT_NO_MEMORY && refusal.bytes > 0 && !refusal.planned) ft_advise(config, &refusal);
+    if (status == FT_NO_MEMORY && refusal.bytes > 0 && !refusal.planned && ft_ranks_present() == NULL) ft_advise(config, &refusal);
     if (!json || l.dir == NULL) return status;
     ft_error error;
     ft_error_save(&error);
@@ -90,10 +93,11 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
     ft_words words;
     ft_config config = {0};
     bool json = false;
-    const char *deadline = NULL;
-    const ft_flag flags[] = {{"--json", NULL, &json}, {"--deadline", &deadline, NULL}};
+    const char *deadline = NULL, *devices = NULL;
+    const ft_flag flags[] = {{"--json", NULL, &json}, {"--deadline", &deadline, NULL}, {"--devices", &devices, NULL}};
     ft_status status = ft_parse_words("train", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.deadline", deadline);
+    if (status == FT_OK) status = ft_words_set(&words, &arena, "device.name", devices);
     if (status == FT_OK && words.plain_count == 0 && words.override_count == 0) {
         status = ft_fail(FT_INVALID, "train", "no configuration given");
         ft_hint("ftengine train CONFIG.ini|RUN [section.key=value ...]; ftengine help train");
@@ -101,7 +105,10 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
     if (status == FT_OK) status = take_runs(&words, &arena);
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK) find_resumed(&words, &config);
-    if (status == FT_OK) status = train(&config, json, &arena);
+    if (status == FT_OK) status = ft_device_list_check(&config);
+    const int ranks = status == FT_OK ? ft_device_list_count(config.device.name) : 1;
+    if (status == FT_OK && ranks > 1 && ft_ranks_present() == NULL) status = ft_ranks_run(ranks, argc, argv);
+    else if (status == FT_OK) status = train(&config, json, &arena);
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

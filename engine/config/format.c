@@ -97,6 +97,7 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
         for (const ft_option_choice *choice = option->choices; choice->name != NULL; choice++)
             add(&b, "%s%s", choice == option->choices ? "" : choice[1].name == NULL && option->numbered == NULL ? " or " : ", ", choice->name);
         if (option->numbered != NULL) add(&b, " or %sN", option->numbered);
+        if (option->listed) add(&b, ", or several with commas between them");
         break;
     case FT_OPTION_STRING: add(&b, "a string"); break;
     case FT_OPTION_PATH:

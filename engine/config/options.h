@@ -52,6 +52,7 @@ typedef struct ft_option {
     const ft_option_choice *choices; // ends with a NULL name
     const char *literal;      // of a path: the words, separated by blanks, that are not made one
     const char *numbered;     // of names: what may be followed by a number, as "cuda:"
+    bool listed;              // of names: several with commas between them, and "cuda:all"
     const char *scheme;       // of a path: what may stand in front of it, as "sqlite:///"
     bool secret;              // of a string: never written, but for file:PATH, which says where it is
     bool hub_name;            // of a path: a model's name is left as it is where there is no such directory

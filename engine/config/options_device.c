@@ -9,11 +9,11 @@ static const ft_option_choice graphs_choices[] = {{"auto", FT_GRAPHS_AUTO}, {"on
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 static const ft_option rows[] = {
-    NAME(device.name, FREE, "auto", device_choices, .numbered = "cuda:",
-         .elsewhere = "device use_cpu no_cuda accelerator",
+    NAME(device.name, FREE, "auto", device_choices, .numbered = "cuda:", .listed = true,
+         .elsewhere = "device devices use_cpu no_cuda accelerator nproc_per_node num_processes",
          .help = "Where the run is computed. cuda: the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is); cuda:1: the "
                  "second. auto: where driver, kernels and cuBLASLt are there, the CUDA device with most free memory if the run fits "
-                 "it, else the CPU."),
+                 "it, else the CPU. cpu,cpu: two ranks, processes that share the threads and train together, with the bits of one."),
     INT(device.threads, FREE, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads",
         .help = "Threads that compute. 0: one for every core this process may use. No processes load data: texts are tokenised once, before "
                 "the first step."),

@@ -172,6 +172,26 @@ static bool is_numbered(const ft_option *option, const char *text) {
     return digits >= 1 && digits <= 3 && strspn(text + length, "0123456789") == digits;
 }
 
+// "cuda:all", or "cpu,cpu": of names but the first, which is no device.
+static bool is_list_of_names(const ft_option *option, const char *text) {
+    if (!option->listed) return false;
+    const size_t prefix = strlen(option->numbered);
+    if (strncmp(text, option->numbered, prefix) == 0 && strcmp(text + prefix, "all") == 0) return true;
+    if (strchr(text, ',') == NULL) return false;
+    for (const char *at = text;; at++) {
+        char name[32];
+        bool known = false;
+        at += strspn(at, " ");
+        const size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        for (size_t end = strlen(name); end > 0 && name[end - 1] == ' ';) name[--end] = '\0';
+        for (const ft_option_choice *choice = option->choices + 1; choice->name != NULL; choice++) known = known || strcmp(choice->name, name) == 0;
+        if (!known && !is_numbered(option, name)) return false;
+        at += length;
+        if (*at == '\0') return true;
+    }
+}
+
 // auc for auroc, acc for accuracy: the first letter, and the others in their order.
 static bool is_short_for(const char *text, const char *name) {
     if (strlen(text) < 2 || tolower((unsigned char)text[0]) != tolower((unsigned char)name[0])) return false;
@@ -333,7 +353,7 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
     }
     case FT_OPTION_NAME: {
         const ft_option_choice *choice;
-        if (is_numbered(option, text)) return set_string(config, option, text, where, field);
+        if (is_numbered(option, text) || is_list_of_names(option, text)) return set_string(config, option, text, where, field);
         FT_TRY(find_choice(option, text, where, &choice));
         *(const char **)field = choice->name;
         return FT_OK;

@@ -31,6 +31,8 @@ typedef struct ft_memory_counters {
     size_t arena_bytes, arena_live_bytes; // of the steps' arena, and the largest sum of its live tensors; 0: none
     size_t live_buffers;
     size_t peak_extent[2]; // addresses that the allocator's ranges for small and large buffers reached; 0: there were no ranges
+    size_t common, peak_common; // memory that the ranks of a run share, where it is counted: on its first rank (memory.h). No part of any of the above
+    size_t common_by_category[FT_MEM_CATEGORIES]; // asked for, of peak_common
     size_t pinned, peak_pinned; // memory of the host that the device copies to and from: no part of any of the above
 } ft_memory_counters;
 

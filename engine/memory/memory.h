@@ -26,6 +26,7 @@
 
 #include "engine/memory/allocator/allocator.h"
 #include "engine/memory/counters.h"
+#include "kernels/collectives/collectives.h"
 #include "kernels/ops/device.h"
 
 // Stretches of code with the same requests every time: a micro-batch of training and what a step does before its first and
@@ -80,6 +81,21 @@ void ft_memory_free_staging(ft_memory *memory, void *data); // NULL is fine
 ft_status ft_memory_alloc_pinned(ft_memory *memory, size_t bytes, const char *site, void **data);
 void ft_memory_free_pinned(ft_memory *memory, void *data); // NULL is fine
 bool ft_memory_is_pinned(ft_memory *memory, const void *data); // an address inside of it
+// ---- the ranks of a run (kernels/collectives) that share memory
+// What all ranks see is asked for by all, in the same order: zeros, once for all of them. It is metered by itself, by rank 0 alone, and comes from
+// neither allocator nor arena. Without ranks these are ft_memory_alloc and a fill.
+typedef struct ft_memory_ranks {
+    int rank, ranks;
+    ft_group *group; // NULL: they are planned
+} ft_memory_ranks;
+// Before anything is asked for. ranks < 2: nothing.
+void ft_memory_set_ranks(ft_memory *memory, ft_memory_ranks ranks);
+ft_memory_ranks ft_memory_ranks_of(const ft_memory *memory); // ranks 1: there are none
+// Is it another rank that has what is common for its own: fills it, reads it from files, counts it?
+static inline bool ft_memory_is_guest(const ft_memory *memory) { return ft_memory_ranks_of(memory).rank > 0; }
+ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
+// ft_memory_free gives it back, like all else.
+
 // Copies between memory of the host and a tensor of the run, wherever that lies: to and from the device they are queued, as the
 // device's own; with pinned memory they wait for what is queued, and have happened.
 ft_status ft_memory_upload(ft_memory *memory, void *to, const void *from_host, size_t bytes);

@@ -348,6 +348,7 @@ ft_status ft_card_save(ft_trainer *t, const char *dir) {
 }
 
 ft_status ft_card_renew(ft_trainer *t) {
+    if (!ft_trainer_leads(t)) return FT_OK;
     const char *dir = ft_path_join(&t->arena, t->dir, ft_run_result(t->room.config)),
                *path = dir != NULL ? ft_path_join(&t->arena, dir, file_name) : NULL;
     bool ours;

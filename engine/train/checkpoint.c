@@ -285,7 +285,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         status = ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
         goto done;
     }
-    FT_TRY_GOTO(check_identity(t, json_object_get(root, "run"), path), done);
+    if (ft_trainer_leads(t)) FT_TRY_GOTO(check_identity(t, json_object_get(root, "run"), path), done); // who reads the model for all
     const struct {
         const char *key;
         int64_t *out;
@@ -410,6 +410,8 @@ static ft_status save_state(ft_trainer *t, void *context) {
 
 // What the run goes on from is on the disk, and before it what it counts on: the best model so far, the lines that were logged.
 ft_status ft_checkpoint_save(ft_trainer *t) {
+    ft_run_note_rank(t);
+    if (!ft_trainer_leads(t)) return FT_OK; // whose state is the same
     const double before = ft_now();
     const bool waits = ft_atomic_wait_for_disk(true);
     ft_status status = waits ? FT_OK : ft_sync_tree(t->dir);
@@ -433,7 +435,8 @@ static ft_status resume(ft_trainer *t, void *context) {
         char *tensors = path ? ft_path_join(&t->arena, path, "state.safetensors") : NULL;
         status = state && tensors ? read_state(t, state) : FT_NO_MEMORY;
         ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE); // needs what saving needs, and is planned as that
-        if (status == FT_OK) status = read_tensors(t, tensors);
+        if (status == FT_OK && ft_trainer_leads(t)) status = read_tensors(t, tensors);
+        if (status == FT_OK && t->room.ranks != NULL) status = ft_ranks_agree(t->room.ranks); // they are there
         *found = status == FT_OK;
     }
     free(steps);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 typedef struct progress {
+    ft_ranks *ranks; // that stop together; NULL: there is one
     const char *what;
     double shown;
 } progress;
@@ -27,6 +28,7 @@ static ft_status show(void *context, int64_t done, int64_t total) {
     progress *p = context;
     double now = ft_now();
     ft_run_alive(NULL, 0, 0, false);
+    if (p->ranks != NULL) FT_TRY(ft_ranks_agree(p->ranks));
     if (now - p->shown > 0.1) {
         ft_status_line("%s %lld / %lld", p->what, (long long)done, (long long)total);
         p->shown = now;
@@ -101,7 +103,7 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
     float *losses = ft_calloc(judged, sizeof *losses, "losses");
     ft_answer_verdict *answers = spans ? ft_calloc(judged, sizeof *answers, "answers") : NULL;
     ft_status status = losses != NULL && (answers != NULL || !spans) ? FT_OK : FT_NO_MEMORY;
-    inference work = {.data = data, .logits = logits, .losses = spans ? NULL : losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
+    inference work = {.data = data, .logits = logits, .losses = spans ? NULL : losses, .shown = {t->room.ranks, split == FT_SPLIT_TEST ? "testing" : "evaluating", 0}};
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
     const ft_answer_rules rules = ft_answer_rules_of(t->room.config, false);
@@ -170,17 +172,20 @@ done:
 
 static ft_status load_best(ft_trainer *t, void *context) {
     ft_load_report report;
+    if (!ft_trainer_leads(t)) return FT_OK; // its weights are all ranks'
     if (t->room.config->adapter.type != FT_ADAPTER_NONE) return ft_model_load_adapter(&t->room.model, context);
     return ft_model_load(&t->room.model, context, 0, 0, &t->arena, &report);
 }
 
 ft_status ft_trainer_test(ft_trainer *t) {
     if (!t->job.split[FT_SPLIT_TEST].present) return FT_OK;
+    if (t->room.ranks != NULL) FT_TRY(ft_ranks_agree(t->room.ranks)); // the model is saved
     // Also when the last step is the best: what a run needs must not depend on how well it goes.
     if (t->step.state.best_step >= 0) {
         char *best = ft_path_join(&t->arena, t->dir, ft_run_result(t->room.config));
         if (best == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_ladder_climb(t, FT_LADDER_STATE, load_best, best));
+        if (t->room.ranks != NULL) FT_TRY(ft_ranks_agree(t->room.ranks)); // and here again
         FT_TRY(recall_decisions(t, best));
     }
     ft_logits logits = {.file = -1};

@@ -180,7 +180,8 @@ ft_status ft_ladder_climb(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *
     for (;;) {
         ft_memory_forget_refusal(t->room.memory);
         ft_status status = attempt(t, needs, work, context);
-        if (status != FT_NO_MEMORY || t->room.config->memory.on_oom == FT_OOM_FAIL) return status;
+        // Of several ranks one alone has nothing to try: all have to cut a batch alike. They end, and can go on.
+        if (status != FT_NO_MEMORY || t->room.config->memory.on_oom == FT_OOM_FAIL || t->room.ranks != NULL) return status;
         if (!ft_memory_refused(t->room.memory, &c.refusal) || c.refusal.by_limit) return status; // the host's, or a plan that was wrong
         FT_TRY(step_down(t, &c));
     }

@@ -126,6 +126,56 @@ ft_status ft_room_check_host(ft_room *room) {
     return check_process(room);
 }
 
+// What runs on several devices cannot have yet and is known with the job.
+static ft_status check_ranks(const ft_trainer *t) {
+    const ft_ranks *r = t->room.ranks;
+    if (r == NULL) return FT_OK;
+    const char *what = t->job.features.on                                    ? "training a head alone on a frozen model"
+                       : ft_model_config_reads_pictures(&t->job.model_config) ? "a model of pictures"
+                                                                              : NULL;
+    if (what != NULL) {
+        ft_fail(FT_INVALID, "device.name", "not with several devices (%s): %s", t->room.config->device.name, what);
+        ft_hint("device.name=cpu trains it on one");
+        return FT_INVALID;
+    }
+    ft_info("ranks      %d on %s, %d thread%s each: the bits of one", r->ranks, r->group->host[0], t->room.device->target.threads,
+            t->room.device->target.threads == 1 ? "" : "s");
+    return FT_OK;
+}
+
+static ft_status config_text(const ft_config *config, char **text) {
+    size_t size;
+    FILE *stream = open_memstream(text, &size);
+    if (stream == NULL) return ft_fail_memory(0, "a configuration");
+    const ft_status status = ft_config_write(config, true, true, stream);
+    fclose(stream);
+    return status;
+}
+
+// Ranks that disagree would train something that is nobody's.
+static ft_status compare_ranks(ft_trainer *t) {
+    ft_ranks *r = t->room.ranks;
+    const ft_run_plan *p = &t->room.plan;
+    char text[512], *config = NULL;
+    if (r == NULL) return FT_OK;
+    FT_TRY(ft_ranks_same(r, "version of ftengine", FT_VERSION));
+    ft_status status = config_text(t->job.config, &config);
+    if (status == FT_OK) status = ft_ranks_same(r, "configuration", config);
+    free(config);
+    FT_TRY(status);
+    for (int s = 0; s < FT_SPLITS; s++) {
+        snprintf(text, sizeof text, "%s file", ft_split_name((ft_split)s));
+        FT_TRY(ft_ranks_same(r, text, t->job.split[s].present ? t->job.split[s].table.sha256 : ""));
+    }
+    FT_TRY(ft_ranks_same(r, "tokenizer", ft_input_digest(&t->job.input)));
+    FT_TRY(ft_ranks_same(r, "model", t->job.base_sha256));
+    snprintf(text, sizeof text, "%lld %lld %lld %lld %d %d %d %lld %lld %d %d %d %d", (long long)p->total_steps, (long long)p->limits.max_tokens,
+             (long long)p->limits.max_sequences, (long long)p->step_rows, p->capacity.tokens, p->capacity.longest, p->capacity.reads,
+             (long long)t->room.eval_limits.max_tokens, (long long)t->room.eval_limits.max_sequences, t->room.eval_capacity.tokens,
+             t->room.eval_capacity.longest, t->room.eval_capacity.reads, (int)t->room.config->train.gradient_checkpointing);
+    return ft_ranks_same(r, "plan (is memory as free there? memory.limit names it)", text);
+}
+
 static ft_status announce(ft_trainer *t, bool *reserved) {
     ft_room *room = &t->room;
     char allocated[24], reserved_text[24], limit[24];
@@ -169,6 +219,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     FT_TRY(ft_room_open(&t->job, config, room));
     FT_TRY(read_job(t, config));
     FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
+    FT_TRY(check_ranks(t));
     FT_TRY(ft_company_join(room));
     FT_TRY(ft_room_plan_steps(room));
     bool reserved; // before anything is taken
@@ -176,6 +227,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory)); // which is planned
     ft_heap_watch_end();
     ft_job_forget_texts(&t->job);
+    FT_TRY(compare_ranks(t));
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
     FT_TRY(ft_trainer_make_features(t));
     FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));

@@ -24,10 +24,12 @@
 #include <unistd.h>
 
 ft_status ft_run_dir_open(ft_trainer *t) {
-    return ft_run_dir_take(t->room.config, &t->arena, &t->dir, &t->dir_lock);
+    if (ft_trainer_leads(t)) FT_TRY(ft_run_dir_take(t->room.config, &t->arena, &t->dir, &t->dir_lock));
+    return t->room.ranks != NULL ? ft_ranks_path(t->room.ranks, &t->arena, &t->dir) : FT_OK;
 }
 
 ft_status ft_run_write_config(ft_trainer *t) {
+    if (!ft_trainer_leads(t)) return FT_OK;
     char *path = ft_path_join(&t->arena, t->dir, "config.ini");
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_file file;
@@ -39,7 +41,8 @@ ft_status ft_run_write_config(ft_trainer *t) {
 }
 
 ft_status ft_run_log_open(ft_trainer *t) {
-    const char *path = ft_path_join(&t->arena, t->dir, "train.log");
+    const char *name = ft_trainer_leads(t) ? "train.log" : ft_arena_format(&t->arena, "rank-%d.log", t->room.rank);
+    const char *path = name != NULL ? ft_path_join(&t->arena, t->dir, name) : NULL;
     if (path == NULL) return FT_NO_MEMORY;
     ft_log_copy_to(t->log, path);
     return FT_OK;
@@ -49,6 +52,7 @@ ft_status ft_run_log_open(ft_trainer *t) {
 
 // Writes one line and frees the object.
 static ft_status append_line(ft_trainer *t, json_t *line) {
+    if (!ft_trainer_leads(t)) return json_decref(line), FT_OK;
     char *text = ft_json_line(line);
     if (text != NULL) ft_run_track_line(t, line);
     json_decref(line);
@@ -73,6 +77,7 @@ ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *e) {
 }
 
 ft_status ft_run_metrics_open(ft_trainer *t) {
+    if (!ft_trainer_leads(t)) return FT_OK;
     char *path = ft_path_join(&t->arena, t->dir, "metrics.jsonl");
     if (path == NULL) return FT_NO_MEMORY;
     t->metrics_file = fopen(path, "a");
@@ -225,6 +230,7 @@ static ft_status save_model(ft_trainer *t, void *context) {
 }
 
 ft_status ft_run_save_model(ft_trainer *t) {
+    if (!ft_trainer_leads(t)) return FT_OK;
     const double before = ft_now();
     const ft_status status = ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL);
     ft_deadline_took(&t->deadline.model, before);
@@ -397,6 +403,7 @@ static ft_status copy_validation(const char *path, FILE *out) {
 }
 
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, ft_logits *logits) {
+    if (!ft_trainer_leads(t)) return FT_OK;
     char *path = ft_path_join(&t->arena, t->dir, "predictions.jsonl");
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_file file;

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/config/config_json.h"
+#include "engine/config/device_list.h"
 #include "engine/memory/json.h"
 #include "engine/train/job/data_report.h"
 #include "engine/train/step/update.h"
@@ -42,6 +43,7 @@ ft_memory_counters ft_run_peaks(const ft_trainer *t) {
     if (e->peak_allocated > c.peak_allocated) c.peak_allocated = e->peak_allocated;
     if (e->peak_reserved > c.peak_reserved) c.peak_reserved = e->peak_reserved;
     if (e->peak_pinned > c.peak_pinned) c.peak_pinned = e->peak_pinned;
+    // What ranks have in common is this session's: another may have had another number of them.
     for (int k = 0; k < FT_PHASE_COUNT; k++)
         if (e->phase_peak[k] > c.phase_peak[k]) c.phase_peak[k] = e->phase_peak[k];
     return c;
@@ -53,6 +55,14 @@ static size_t outside_allocator(const ft_memory_counters *c) {
     if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
     size_t resident = (size_t)usage.ru_maxrss * 1024;
     return resident > c->peak_reserved ? resident - c->peak_reserved : 0;
+}
+
+void ft_run_note_rank(const ft_trainer *t) {
+    ft_ranks *r = t->room.ranks;
+    if (r == NULL) return;
+    ft_rank_facts facts = *ft_ranks_facts(r, r->rank);
+    facts.memory = ft_memory_read(t->room.memory);
+    ft_ranks_note(r, &facts);
 }
 
 static json_t *memory_json(const ft_trainer *t, bool *failed) {
@@ -164,7 +174,26 @@ static json_t *deadline_json(const ft_trainer *t) {
                      t->deadline.at - ft_now(), "step", (json_int_t)t->step.state.step, "planned_steps", (json_int_t)t->room.plan.total_steps);
 }
 
+// What each rank of the run took, as it last said; this one says it now.
+static json_t *ranks_json(ft_trainer *t, bool *failed) {
+    const ft_ranks *r = t->room.ranks;
+    json_t *list = json_array();
+    for (int i = 0; r != NULL && i < r->ranks; i++) {
+        const ft_rank_facts *f = ft_ranks_facts(r, i);
+        char name[FT_DEVICE_NAME];
+        ft_device_list_name(t->room.config->device.name, i, name);
+        json_t *rank = json_pack("{s:i, s:s, s:s, s:s, s:I}", "rank", i, "host", r->group->host[i], "device", name, "device_description", f->device,
+                                 "threads", (json_int_t)f->threads);
+        ft_json_put(rank, "memory", ft_memory_json(&f->memory, 0, failed), failed);
+        json_object_del(json_object_get(rank, "memory"), "outside_allocator_bytes");
+        ft_json_append(list, rank, failed);
+    }
+    return list;
+}
+
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
+    ft_run_note_rank(t);
+    if (!ft_trainer_leads(t)) return FT_OK;
     char *path = ft_path_join(&t->arena, t->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
     t->step.state.seconds_total = t->seconds_before + ft_now() - t->started;
@@ -189,6 +218,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         retries_json(t, &failed));
     if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
     ft_json_put(root, "host", host_json(t, &failed), &failed);
+    if (root != NULL && t->room.ranks != NULL) ft_json_put(root, "devices", ranks_json(t, &failed), &failed);
     if (root != NULL && t->room.gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
     if (root != NULL && ft_update_scales_loss(t->room.config)) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->step.state.skipped_steps), &failed);

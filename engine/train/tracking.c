@@ -21,6 +21,7 @@ static void drop(ft_trainer *t) {
 
 // A study tells MLflow of its trials itself.
 void ft_run_track_open(ft_trainer *t) {
+    if (!ft_trainer_leads(t)) return;
     if (ft_run_observer_of() == NULL) ft_tracker_start(t->job.config, t->dir, NULL, &t->tracker);
     if (!t->room.config->track.tensorboard) return;
     if (ft_tensorboard_open(t->dir, t->step.state.step, t->job.config, &t->board) != FT_OK) drop(t);

@@ -1,5 +1,6 @@
 // train.c - a run from beginning to end.
 #include "engine/train/room/observer.h"
+#include "engine/train/room/ranks.h"
 #include "engine/train/room/stages.h"
 #include "engine/train/train.h"
 #include "engine/train/trainer.h"
@@ -17,6 +18,7 @@
 
 // From the first step (or the checkpoint's) to the saved model.
 static ft_status run(ft_trainer *t) {
+    if (t->room.ranks != NULL) ft_stop_by_agreement(true);
     FT_TRY(ft_run_write_config(t));
     FT_TRY(ft_run_log_open(t));
     FT_TRY(ft_run_metrics_open(t));
@@ -33,17 +35,20 @@ static ft_status run(ft_trainer *t) {
     if (!ft_run_taken()) FT_TRY(ft_checkpoint_save(t));
     if (t->step.state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
     FT_TRY(ft_trainer_test(t));
+    ft_run_note_rank(t);
+    if (t->room.ranks != NULL) FT_TRY(ft_ranks_agree(t->room.ranks)); // all have noted it
     return ft_card_renew(t);
 }
 
 static ft_status write_timeline(ft_trainer *t) {
+    if (!ft_trainer_leads(t)) return FT_OK;
     const char *path = ft_path_join(&t->arena, t->dir, "memory_timeline.json");
     return path != NULL ? ft_memory_trace_write(t->room.memory, path) : FT_NO_MEMORY;
 }
 
 static ft_status train_in(ft_trainer *t) {
     FT_TRY(ft_run_dir_open(t));
-    ft_run_tell(&(ft_run_news){.event = FT_RUN_OPENED, .dir = t->dir});
+    if (ft_trainer_leads(t)) ft_run_tell(&(ft_run_news){.event = FT_RUN_OPENED, .dir = t->dir});
     if (t->room.config->output.exists == FT_EXISTS_RESUME) {
         bool found; // a refused resume leaves the old run as it is
         FT_TRY(ft_checkpoint_resume(t, &found));
@@ -106,7 +111,8 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     remains left = {.directory = NULL};
     ft_run_deadline deadline;
     FT_TRY(ft_deadline_begin(config, &deadline));
-    if (ft_run_observer_of() == NULL) {
+    const ft_ranks *ranks = ft_ranks_present();
+    if (ft_run_observer_of() == NULL && (ranks == NULL || ranks->rank == 0)) {
         FT_TRY(ft_follow_check(config));
         FT_TRY(ft_notifier_open(config, &notifier));
     }

@@ -58,6 +58,9 @@ typedef struct ft_trainer {
     ft_arena arena;              // of paths and decisions
 } ft_trainer;
 
+// Of several ranks the first writes the run directory, and speaks; all others do the same work for themselves.
+static inline bool ft_trainer_leads(const ft_trainer *t) { return t->room.rank == 0; }
+
 // ---- parts (internal) ---------------------------------------------------------------------------------------------------
 // open.c. From a configuration to a run that can take its first step. Close it in any case.
 ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);
@@ -96,6 +99,7 @@ ft_status ft_card_save(ft_trainer *t, const char *dir);              // card.c: 
 ft_status ft_card_renew(ft_trainer *t);                              // and once more, at the end of the run, with its figures
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, ft_logits *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
+void ft_run_note_rank(const ft_trainer *t);                          // run_json.c: what this rank takes, for rank 0's run.json
 ft_memory_counters ft_run_peaks(const ft_trainer *t);                // on its device, in all sessions
 
 // tracking.c: other programs that show what a run does. What fails there costs a warning.

@@ -18,7 +18,7 @@
 //
 // Failures. A rank that fails, dies or is told to stop ends the group: ft_group_abort, or what the group notices of a process that is gone.
 // From then on every operation and every wait on every rank returns FT_FAILED, those that are waiting within a second; nothing hangs. The
-// error of a rank that only learnt of it has ft_group_lost(group) in it. A group that was aborted is good for nothing but closing.
+// error of a rank that only learnt of it says so. A group that was aborted is good for nothing but closing.
 // One thread of a process uses a group.
 #ifndef FT_COLLECTIVES_H
 #define FT_COLLECTIVES_H

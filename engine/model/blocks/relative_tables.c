@@ -126,7 +126,9 @@ ft_status ft_relative_hold(ft_model *m, ft_capacity train, ft_capacity predict) 
     t->projected_bytes = ft_relative_table_bytes(m, m->dtype, m->layers, longest);
     t->gradient_bytes = ft_relative_table_bytes(m, FT_F32, m->layers - m->first_trained_layer, train.longest);
     FT_TRY(hold(m, t->projected_bytes, "position projections", &t->projected));
-    return hold(m, t->gradient_bytes, "position projection gradients", &t->gradients);
+    t->gradients = NULL;
+    if (t->gradient_bytes == 0) return FT_OK;
+    return ft_memory_alloc_common(m->memory, t->gradient_bytes, FT_MEM_ACTIVATIONS, "position projection gradients", &t->gradients);
 }
 
 void ft_relative_release(ft_model *m) {

@@ -233,7 +233,8 @@ ft_status ft_absent_rows_refresh(ft_absent_rows *rows) {
     if (rows->device_factors == NULL) return FT_OK;
     const ft_parameter *table = table_of(rows);
     const int64_t n = (table->held - table->trained) * table->cols;
-    if (n > 0) FT_TRY(rows->parameters->dtype == FT_F32 ? decay_held(rows, n) : make_held(rows, n));
+    // Of several ranks the first does it for all: they begin an evaluation together (pass.c).
+    if (n > 0 && !ft_memory_is_guest(rows->parameters->memory)) FT_TRY(rows->parameters->dtype == FT_F32 ? decay_held(rows, n) : make_held(rows, n));
     rows->in_held = rows->count;
     return FT_OK;
 }

@@ -189,5 +189,5 @@ void ft_build_apart(ft_builder *b, ft_linear *l) {
 
 void ft_build_until_end(ft_builder *b, int index) {
     const int end = ft_backward_point(b->model->layers + 2, 0);
-    if (index >= 0 && !b->failed) ft_parameters_share(&b->model->parameters, index, end);
+    if (index >= 0 && !b->failed) ft_parameters_share_end(&b->model->parameters, index, end);
 }

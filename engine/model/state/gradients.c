@@ -1,5 +1,7 @@
 #include "engine/model/state/gradients.h"
 
+#include "engine/model/state/chain.h"
+
 #include <assert.h>
 
 enum { FLOATS = FT_MEMORY_PLACE / sizeof(float) };
@@ -11,9 +13,9 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
     p->gradients_reached = 0;
     if (in_steps) return FT_OK;
     void *data;
-    FT_TRY(ft_memory_alloc(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
+    FT_TRY(ft_memory_alloc_common(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
     p->gradients = data;
-    return ft_gradients_clear(p);
+    return FT_OK;
 }
 
 void ft_gradients_release(ft_parameters *p) {
@@ -24,6 +26,7 @@ void ft_gradients_release(ft_parameters *p) {
 
 ft_status ft_gradients_clear(const ft_parameters *p) {
     if (p->gradients_in_steps) return FT_OK;
+    if (p->chain != NULL) return ft_chain_clear(p->chain, p);
     ft_device *device = ft_memory_device(p->memory);
     return device->functions->fill(device, p->gradients, 0, (size_t)p->trainable * sizeof(float));
 }
@@ -59,6 +62,7 @@ ft_status ft_gradients_reach(ft_parameters *p, int point) {
     come_to(p, point);
     for (int i = 0; i < p->count; i++)
         if (p->list[i].arrives <= point && end_of(p, &p->list[i]) > end) end = end_of(p, &p->list[i]);
+    if (p->chain != NULL) FT_TRY(ft_chain_reach(p->chain, p, point));
     return make_room(p, end);
 }
 

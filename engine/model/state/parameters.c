@@ -45,6 +45,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .depth = spec.depth,
                                        .arrives = spec.point,
                                        .completes = spec.point,
+                                       .last = spec.point,
                                        .lowest = spec.point};
     return p->count++;
 }
@@ -53,6 +54,11 @@ void ft_parameters_share(ft_parameters *p, int index, int point) {
     ft_parameter *q = &p->list[index];
     if (point < q->arrives) q->arrives = point;
     if (point > q->completes) q->completes = point;
+    if (point > q->last) q->last = point;
+}
+
+void ft_parameters_share_end(ft_parameters *p, int index, int end) {
+    if (end > p->list[index].completes) p->list[index].completes = end;
 }
 
 void ft_parameters_share_block(ft_parameters *p, int index, int point) {
@@ -282,14 +288,13 @@ static size_t bytes_on_device(const ft_store *s) { return s->home == FT_PLACE_DE
 
 // The weights of stores [first, end) on the device, zeroed.
 static ft_status allocate_block(ft_parameters *p, int first, int end, const char *site, void **block) {
-    ft_device *device = ft_memory_device(p->memory);
     size_t bytes = 0;
     for (int i = first; i < end; i++) bytes += bytes_on_device(&p->stores[i]);
-    FT_TRY(ft_memory_alloc(p->memory, bytes, p->stores[first].category, site, block));
+    FT_TRY(ft_memory_alloc_common(p->memory, bytes, p->stores[first].category, site, block));
     char *at = *block;
     for (int i = first; i < end; at += bytes_on_device(&p->stores[i++]))
         if (p->stores[i].home == FT_PLACE_DEVICE && !p->stores[i].absent) p->stores[i].weights = at;
-    return device->functions->fill(device, *block, 0, bytes);
+    return FT_OK;
 }
 
 // Of the layers, which piece of a file goes where.
@@ -405,6 +410,22 @@ static ft_status build_ranges(ft_parameters *p, int store, double weight_decay, 
     return FT_OK;
 }
 
+// Of several ranks each updates a part of every store: of its ranges what lies there.
+static void cut_ranges(ft_store *s, ft_memory_ranks ranks) {
+    const int64_t parts = align(s->count) / GROUP_ALIGN, first = parts * ranks.rank / ranks.ranks * GROUP_ALIGN, end = parts * (ranks.rank + 1) / ranks.ranks * GROUP_ALIGN;
+    int kept = 0;
+    for (int i = 0; i < s->range_count; i++) {
+        ft_adamw_range r = s->ranges[i];
+        const int64_t from = r.first > first ? r.first : first, to = r.first + r.count < end ? r.first + r.count : end;
+        if (from >= to) continue;
+        if (r.wide != NULL) r.wide += from - r.first;
+        r.first = from;
+        r.count = to - from;
+        s->ranges[kept++] = r;
+    }
+    s->range_count = kept;
+}
+
 static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
     ft_device *device = ft_memory_device(p->memory);
     size_t bytes = (size_t)(ft_norm_blocks(p->list[p->table].rows) + 1) * sizeof *blocks;
@@ -425,6 +446,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
         ft_store *s = &p->stores[i];
         if (!s->trainable) continue;
         FT_TRY(build_ranges(p, i, weight_decay, lr_decay));
+        if (ft_memory_ranks_of(p->memory).ranks > 1) cut_ranges(s, ft_memory_ranks_of(p->memory));
         if (s->place == FT_PLACE_HOST) FT_TRY(ft_offload_create(s, &p->arena));
     }
     return FT_OK;

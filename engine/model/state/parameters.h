@@ -65,6 +65,7 @@ typedef struct ft_parameter {
     bool kept;            // in the form of `storage`, in the store of these: offset counts its elements there, which are bytes of a quantised one
     const void *mapped;   // where a file has it as it is read; NULL: it stands in its store
     int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
+    int last;             // the same of a micro-batch: behind it there is only the end of the step
     int lowest;           // the last block of these that is one of the model's: below it nothing needs the parameter's gradient
 } ft_parameter;
 
@@ -96,6 +97,7 @@ typedef struct ft_parameters {
     bool gradients_in_steps;
     int64_t gradients_reached; // in the arena: elements from the front on that have come
     int gradients_point;      // where the backward pass has come to
+    struct ft_chain *chain;   // of several ranks, which add to the same gradients one behind the other (chain.h); NULL: there is one
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained
     int32_t *table_blocks;    // device, as adamw.h has it; NULL: all rows are there
@@ -120,7 +122,9 @@ typedef struct ft_parameter_spec {
 int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
 // The gradient of the parameter is written at this point of the backward pass too: it is shared.
 void ft_parameters_share(ft_parameters *p, int index, int point);
-// The same, and there stands a block of the model that the parameter belongs to as well.
+// The same at the end of the step, behind all micro-batches.
+void ft_parameters_share_end(ft_parameters *p, int index, int end);
+// As ft_parameters_share, and there stands a block of the model that the parameter belongs to as well.
 void ft_parameters_share_block(ft_parameters *p, int index, int point);
 // The matrix `index`, the last of its kind, is the table of which `held` rows are there and the first `trained` have a
 // gradient, if the matrix is trained at all. Before it is allocated.

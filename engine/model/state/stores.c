@@ -16,11 +16,9 @@ static const char *site_of(const ft_store *s, ft_store_state state) {
 ft_status ft_store_allocate_state(ft_store *s, ft_store_state state) {
     const size_t bytes = (size_t)s->count * ft_store_state_size(s, state);
     const ft_memory_category category = state == FT_STATE_EXACT ? s->category : FT_MEM_OPTIMIZER;
-    ft_device *device = ft_memory_device(s->owner);
     if (bytes == 0) return FT_OK;
     if (s->place == FT_PLACE_HOST) return ft_memory_alloc_pinned(s->owner, bytes, site_of(s, state), &s->state[state]);
-    FT_TRY(ft_memory_alloc(s->owner, bytes, category, site_of(s, state), &s->state[state]));
-    return device->functions->fill(device, s->state[state], 0, bytes);
+    return ft_memory_alloc_common(s->owner, bytes, category, site_of(s, state), &s->state[state]);
 }
 
 void ft_store_free_state(ft_store *s) {

@@ -13,7 +13,7 @@ static ft_status forecast(ft_room *room, size_t limit) {
     if (status == FT_OK) {
         room->planned = ft_memory_read(r.room.memory);
         ft_memory_expect(room->memory, &room->planned);
-        ft_host_plan(&r.room, &room->planned, room->planned.peak_reserved, 0, &room->host);
+        ft_host_plan(&r.room, &room->planned, room->planned.peak_reserved + room->planned.peak_common, 0, &room->host);
     }
     if (status == FT_NO_MEMORY && r.room.memory != NULL) (void)ft_memory_refused(r.room.memory, &room->refusal);
     ft_error error;

@@ -13,6 +13,7 @@
 
 static ft_status rehearse_load(ft_room *room) {
     ft_staging staging;
+    if (ft_memory_is_guest(room->memory)) return FT_OK; // rank 0 loads and saves
     ft_memory_set_phase(room->memory, FT_PHASE_LOAD);
     ft_status status = ft_staging_open(room->memory, &staging);
     ft_staging_close(&staging);
@@ -22,6 +23,7 @@ static ft_status rehearse_load(ft_room *room) {
 // Model and checkpoints.
 static ft_status rehearse_save(ft_room *room) {
     ft_row_window window;
+    if (ft_memory_is_guest(room->memory)) return FT_OK;
     ft_memory_set_phase(room->memory, FT_PHASE_SAVE);
     ft_status status = ft_row_window_open(&room->model.absent, room->memory, &window);
     ft_row_window_close(&window);

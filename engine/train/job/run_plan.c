@@ -2,18 +2,46 @@
 
 #include "base/spill.h"
 #include "base/stop.h"
+#include "engine/config/device_list.h"
 #include "engine/train/job/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+ft_step_cut ft_run_plan_cut(const ft_run_plan *plan, const ft_dataset *data, const int32_t *order, int64_t first, int64_t last) {
+    ft_step_cut cut = {.data = data, .order = order, .limits = plan->limits, .last = last, .parts = plan->ranks};
+    int64_t tokens = 0, batches = 0;
+    if (plan->ranks < 2) return cut;
+    for (int64_t at = first; at < last; batches++) at += ft_batch_cut(data, order, at, last, plan->limits);
+    for (int64_t i = first; i < last; i++) tokens += ft_dataset_length(data, order != NULL ? order[i] : i);
+    if (batches < plan->ranks) cut.tokens = tokens;
+    return cut;
+}
+
+// Each sequence is where its middle is.
+int64_t ft_step_cut_next(ft_step_cut *cut, int64_t at) {
+    const int64_t most = ft_batch_cut(cut->data, cut->order, at, cut->last, cut->limits);
+    int64_t count = 0, part = 0;
+    if (cut->tokens == 0) return most;
+    for (; count < most; count++) {
+        const int64_t length = ft_dataset_length(cut->data, cut->order != NULL ? cut->order[at + count] : at + count);
+        const int64_t here = (2 * cut->before + length) * cut->parts / (2 * cut->tokens);
+        if (count > 0 && here != part) break;
+        part = here;
+        cut->before += length;
+    }
+    return count;
+}
+
 // Enlarges `capacity` by the micro-batches of sequences [first, last) of an order, and *rows by the rows of theirs that are read; how
 // many micro-batches these are.
-static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
-                       ft_capacity *capacity, int64_t *rows) {
+static int64_t measure(ft_step_cut cut, int64_t first, ft_capacity *capacity, int64_t *rows) {
+    const ft_dataset *data = cut.data;
+    const int32_t *order = cut.order;
+    const int64_t last = cut.last;
     int64_t batches = 0;
     for (; first < last; batches++) {
-        int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0, reads = 0;
+        int64_t count = ft_step_cut_next(&cut, first), tokens = 0, reads = 0;
         for (int64_t i = first; i < first + count; i++) {
             int64_t sequence = order != NULL ? order[i] : i;
             int64_t length = ft_dataset_length(data, sequence);
@@ -65,7 +93,7 @@ static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *
     }
     free(count);
     int64_t limit = plan->limits.max_tokens;
-    plan->whole_steps = (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
+    plan->whole_steps = plan->ranks < 2 && (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
     if (limit > 0 && tokens > limit) tokens = limit > longest ? limit : longest;
     *capacity = capacity_of(tokens, most, (int32_t)longest, train->first_read != NULL);
     // And in a step of several micro-batches, at most.
@@ -82,7 +110,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
     int64_t known = -1;
-    plan->whole_steps = true;
+    plan->whole_steps = plan->ranks < 2; // which add to gradients that are kept
     for (int64_t step = 0; step < plan->total_steps && status == FT_OK; step++) {
         int64_t epoch, first, last;
         ft_run_plan_step(plan, step, &epoch, &first, &last);
@@ -92,7 +120,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
         }
         known = epoch;
         int64_t rows = 0;
-        if (status == FT_OK && measure(train, order, first, last, plan->limits, &plan->texts, &rows) > 1) plan->whole_steps = false;
+        if (status == FT_OK && measure(ft_run_plan_cut(plan, train, order, first, last), first, &plan->texts, &rows) > 1) plan->whole_steps = false;
         if (rows > plan->step_rows) plan->step_rows = rows;
     }
     ft_spill_free(order);
@@ -103,6 +131,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
 static ft_run_plan begin(const ft_config *c) {
     ft_run_plan plan = {.effective_batch = c->train.batch_size * c->train.gradient_accumulation_steps};
     plan.order_seed = (uint64_t)(c->train.data_seed == FT_AUTO ? c->train.seed : c->train.data_seed);
+    plan.ranks = ft_device_list_count(c->device.name);
     plan.limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
     plan.limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
     return plan;
@@ -156,7 +185,7 @@ void ft_run_plan_worst(const ft_config *c, int max_length, bool by_row, ft_run_p
     plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length, by_row);
     plan->step_rows = by_row ? plan->effective_batch * max_length : plan->effective_batch;
     const int64_t most = plan->limits.max_tokens;
-    plan->whole_steps = (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
+    plan->whole_steps = plan->ranks < 2 && (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
 }
 
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {
@@ -173,7 +202,7 @@ ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
     ft_capacity capacity = {.tokens = 0};
     int64_t rows = 0;
-    measure(data, NULL, 0, data->sequences, limits, &capacity, &rows);
+    measure((ft_step_cut){.data = data, .limits = limits, .last = data->sequences}, 0, &capacity, &rows);
     return capacity;
 }
 

@@ -25,6 +25,7 @@ typedef struct ft_run_plan {
     int64_t step_rows;       // rows that are read of the largest effective batch: each has a loss (1 where none is, of its 0)
     int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
+    int ranks;               // that compute a step together, a micro-batch each in turn
     ft_capacity trunk;       // of the pass that makes features (features.h), with ft_trunk_limits; tokens 0: there is none
 } ft_run_plan;
 
@@ -37,6 +38,18 @@ void ft_run_plan_worst(const ft_config *config, int max_length, bool by_row, ft_
 void ft_run_plan_fill_up(ft_run_plan *plan);
 // Sequences [*first, *last) of the epoch's order that belong to `step`.
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last);
+// The micro-batches of sequences [first, last) of an order, which are those of a step. As the limits say; of several ranks at least one each, as
+// far as there are sequences, of about as many tokens.
+typedef struct ft_step_cut {
+    const ft_dataset *data;
+    const int32_t *order;
+    ft_batch_limits limits;
+    int64_t last, tokens, before; // tokens of all, and of those that were cut off; tokens 0: the limits are enough
+    int parts;
+} ft_step_cut;
+ft_step_cut ft_run_plan_cut(const ft_run_plan *plan, const ft_dataset *data, const int32_t *order, int64_t first, int64_t last);
+// How many sequences from `at` on are the next one: called from `first` to `last`.
+int64_t ft_step_cut_next(ft_step_cut *cut, int64_t at);
 // Micro-batches of an evaluation during the run as asked for: eval.batch_size counts sequences alone, eval.batch_multiplier
 // allows so many times what training has (its texts). With both at `auto`: eval_budget.h.
 ft_batch_limits ft_eval_limits(const ft_config *config, ft_capacity train);

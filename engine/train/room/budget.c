@@ -90,7 +90,7 @@ size_t ft_budget_pinned(bool planned) {
 
 size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const ft_memory_counters *planned, const ft_host_memory *host) {
     if (where->accelerator) return planned->peak_reserved + budget->graphs;
-    return larger(ft_host_held(host), planned->peak_reserved + held_on(where));
+    return larger(ft_host_held(host), planned->peak_reserved + planned->peak_common + held_on(where));
 }
 
 size_t ft_budget_takes_of_host(const ft_memory_counters *planned, const ft_host_memory *host) {

@@ -2,6 +2,7 @@
 #include "engine/train/room/room.h"
 
 #include "base/log.h"
+#include "engine/config/device_list.h"
 #include "engine/model/elsewhere.h"
 #include "engine/train/room/company.h"
 #include "engine/train/room/device_choice.h"
@@ -32,7 +33,23 @@ ft_status ft_room_check(const ft_config *config, const ft_device *device) {
 
 static ft_status make_memory(ft_room *room, size_t limit) {
     const ft_memory_options options = {.allocator = ft_allocator_options_of(room->config, room->device, limit)};
-    return ft_memory_create_with(room->device, &options, &room->memory);
+    const int ranks = ft_device_list_count(room->config->device.name);
+    FT_TRY(ft_memory_create_with(room->device, &options, &room->memory));
+    ft_memory_set_ranks(room->memory, (ft_memory_ranks){room->rank, ranks, room->ranks != NULL ? room->ranks->group : NULL});
+    return FT_OK;
+}
+
+// This process is one of those that the list of devices names; the threads are divided among them.
+static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
+    char name[FT_DEVICE_NAME];
+    const int ranks = ft_device_list_count(config->device.name), threads = config->device.threads > 0 ? (int)config->device.threads : ft_cpu_threads();
+    FT_TRY(ft_device_list_check(config));
+    room->ranks = ft_ranks_present();
+    if (room->ranks == NULL || room->ranks->ranks != ranks)
+        return ft_fail(FT_INVALID, "device.name", "%s: only ftengine train starts the %d ranks of such a run", config->device.name, ranks);
+    room->rank = room->ranks->rank;
+    ft_device_list_name(config->device.name, room->rank, name);
+    return ft_device_open(name, threads / ranks > 0 ? threads / ranks : 1, config->device.isa, &room->device, why);
 }
 
 // The first GPU of this machine; "" where there is none, or no driver to ask.
@@ -54,8 +71,14 @@ static void tell_cpu(const char *why, char idle_gpu[static 96]) {
 ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room) {
     char why[FT_DEVICE_WHY], name[24];
     *room = (ft_room){.job = job, .config = config};
-    FT_TRY(ft_choose_device(config, name));
-    FT_TRY(ft_company_device(config, name, room, why));
+    why[0] = '\0';
+    if (ft_device_list_count(config->device.name) > 1) {
+        FT_TRY(open_rank(config, room, why));
+    } else {
+        FT_TRY(ft_device_list_check(config));
+        FT_TRY(ft_choose_device(config, name));
+        FT_TRY(ft_company_device(config, name, room, why));
+    }
     if (why[0] != '\0') tell_cpu(why, room->idle_gpu);
     FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning));
     FT_TRY(ft_room_check(config, room->device));
@@ -72,7 +95,8 @@ ft_status ft_room_open_on(const ft_job *job, const char *name, ft_room *room) {
 }
 
 ft_status ft_room_open_plan(const ft_job *job, const ft_config *config, ft_device *device, size_t limit, ft_room *room) {
-    *room = (ft_room){.job = job, .config = config, .device = device, .rehearses = true};
+    const ft_ranks *ranks = ft_ranks_present();
+    *room = (ft_room){.job = job, .config = config, .device = device, .rehearses = true, .rank = ranks != NULL ? ranks->rank : 0};
     return make_memory(room, limit);
 }
 

@@ -9,6 +9,8 @@
 #include "engine/train/room/room.h"
 #include "kernels/devices/devices.h"
 
+#include <stdio.h>
+
 static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
     const ft_offload_choice choice = room->config->memory.offload;
     const bool beside = ft_device_queues(room->device);
@@ -97,6 +99,24 @@ ft_status ft_room_reserve_less(ft_room *room, const ft_memory_counters *planned,
     return room->host_reservation != NULL ? ft_ledger_shrink(room->host_reservation, ft_budget_takes_of_host(planned, host)) : FT_OK;
 }
 
+// All ranks or none: the first one enters for all, waiting if it has to, and leaves the others their shares. They do not wait: two runs
+// that each have a part would wait for each other.
+static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+    ft_ranks *r = room->ranks;
+    ft_admission_request all = *request;
+    ft_rank_facts facts = {.threads = room->device->target.threads, .takes = request->bytes};
+    snprintf(facts.device, sizeof facts.device, "%s", room->device->description);
+    ft_ranks_note(r, &facts);
+    FT_TRY(ft_group_barrier(r->group));
+    if (r->rank == 0) {
+        for (int i = 1; i < r->ranks; i++) all.bytes += ft_ranks_facts(r, i)->takes;
+        FT_TRY(enter(room, where, &all, request->wait));
+        if (room->reservation != NULL) FT_TRY(ft_ledger_shrink(room->reservation, request->bytes));
+    }
+    FT_TRY(ft_group_barrier(r->group));
+    return r->rank > 0 ? enter(room, where, request, false) : FT_OK;
+}
+
 ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     ft_candidate where; // the device that the room was opened on
     char text[24];
@@ -106,7 +126,8 @@ ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     request.driver = room->budget.graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
-    if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
+    if (room->ranks != NULL) FT_TRY(enter_ranks(room, &where, &request));
+    else if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
     else FT_TRY(enter(room, &where, &request, request.wait));
     if (room->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(request.bytes, text), where.name);
     return FT_OK;

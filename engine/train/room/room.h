@@ -13,6 +13,7 @@
 #include "engine/train/room/fitting.h"
 #include "engine/train/room/gemm_tuning.h"
 #include "engine/train/room/host.h"
+#include "engine/train/room/ranks.h"
 
 // Weights and moments on their way from one device to another.
 typedef struct ft_carried_state {
@@ -34,6 +35,8 @@ typedef struct ft_room {
     struct ft_elsewhere *elsewhere; // where those are then (elsewhere.h); NULL: a rehearsal, or they are in memory
     struct ft_trunk *trunk;    // that lends it frozen weights (company.h); NULL: they are its own
     ft_memory *memory;
+    ft_ranks *ranks;           // that work on the job together, each in a room of its own; NULL: this one alone, or a rehearsal
+    int rank;                  // of them, also where they are planned
     ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
     ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept
     ft_ledger *host_reservation; // of the process, beside a device with memory of its own; NULL: there is none

@@ -66,6 +66,7 @@ static ft_status load_frozen(ft_room *room) {
 static ft_status fill_weights(ft_room *room) {
     const ft_config *c = room->config;
     if (room->carried.values != NULL) return !is_carried(room, FT_STORE_FROZEN) && !room->rehearses ? load_frozen(room) : FT_OK; // they come with the moments
+    if (ft_memory_is_guest(room->memory)) return FT_OK; // rank 0 does it for all
     if (room->rehearses) {
         ft_staging staging; // loading and drawing hold this much
         FT_TRY(ft_staging_open(room->memory, &staging));
@@ -114,7 +115,7 @@ static ft_status make_scalars(ft_step *step) {
     const ft_update_state first = ft_update_first(room->config);
     FT_TRY(room->device->functions->upload(room->device, step->update_state, &first, sizeof first));
     FT_TRY(room->device->functions->sync(room->device)); // `first` goes out of scope
-    FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
+    FT_TRY(ft_memory_alloc_common(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
     step->losses = data;
     return FT_OK;
 }
@@ -199,6 +200,7 @@ ft_status ft_step_build_state(ft_step *step) {
     if (status == FT_OK) status = ft_steps_create(step, room->plan.step_rows);
     if (status == FT_OK) status = make_order(step);
     if (status == FT_OK) status = receive_state(step);
+    if (status == FT_OK && room->ranks != NULL) status = ft_ranks_agree(room->ranks); // the weights are there
     if (status == FT_OK) return room->state_built = true, FT_OK;
     ft_error error;
     ft_error_save(&error);
@@ -284,6 +286,10 @@ ft_status ft_step_build_layout(ft_step *step) {
     ft_model_read_features(&room->model, job->features.on);
     ft_step_sizes sizes = ft_room_sizes(room);
     ft_status status = ft_gradients_hold(&room->model.parameters, room->plan.whole_steps);
+    if (status == FT_OK && room->ranks != NULL) {
+        if (step->chain.group == NULL) ft_chain_open(&step->chain, &room->model.parameters); // once: its points never fall
+        room->model.parameters.chain = &step->chain;
+    }
     if (status == FT_OK) status = ft_model_hold_positions(&room->model, room->plan.capacity, room->eval_capacity);
     if (status == FT_OK) status = ft_model_hold_inputs(&room->model, room->plan.capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&room->model, room->plan.capacity, true, &step->buffers);

@@ -34,10 +34,50 @@ static ft_status arrive(ft_data_pass *p, ft_rows_home *h, run *r) {
     return FT_OK;
 }
 
+// Several ranks: a micro-batch each in a round, and then every rank takes the rows of all, in order. Rows lie in two places by turns: while somebody still
+// reads those of a round, the next one comes.
+static char *rows_of(const ft_data_pass *p, int64_t round, int rank, int ranks) {
+    return (char *)p->dealt + (size_t)(round % 2 * ranks + rank) * (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
+}
+
+static int64_t reads_of(const ft_dataset *data, int64_t first, int64_t count) {
+    int64_t reads = 0;
+    for (int64_t i = first; i < first + count; i++) reads += ft_dataset_reads(data, i);
+    return reads;
+}
+
+static ft_status compute_mine(ft_data_pass *p, const ft_dataset *data, int64_t first, int64_t count, char *rows) {
+    ft_device *device = p->model->device;
+    if (count == 0 || reads_of(data, first, count) == 0) return FT_OK;
+    FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
+    FT_TRY(compute(p, &p->buffers.device));
+    FT_TRY(device->functions->download(device, rows, p->rows, (size_t)p->buffers.device.reads * ft_data_pass_row_bytes(p)));
+    return device->functions->sync(device);
+}
+
+static ft_status run_dealt(ft_data_pass *p, const ft_dataset *data, ft_batch_limits limits, run *r, ft_predict_progress progress, void *watcher) {
+    const ft_memory_ranks m = ft_memory_ranks_of(p->model->memory);
+    for (int64_t round = 0; r->done < data->sequences; round++) {
+        int64_t at[FT_GROUP_RANKS + 1] = {r->done};
+        for (int i = 0; i < m.ranks; i++)
+            at[i + 1] = at[i] + (at[i] < data->sequences ? ft_batch_cut(data, NULL, at[i], data->sequences, limits) : 0);
+        FT_TRY(compute_mine(p, data, at[m.rank], at[m.rank + 1] - at[m.rank], rows_of(p, round, m.rank, m.ranks)));
+        FT_TRY(ft_group_barrier(m.group));
+        for (int i = 0; i < m.ranks; i++) {
+            const int64_t count = at[i + 1] - at[i];
+            if (count > 0 && reads_of(data, at[i], count) > 0) FT_TRY(r->sink(r->context, at[i], count, rows_of(p, round, i, m.ranks)));
+        }
+        r->done = at[m.ranks];
+        if (progress != NULL) FT_TRY(progress(watcher, r->done, data->sequences));
+    }
+    return FT_OK;
+}
+
 ft_status ft_data_pass_run(ft_data_pass *p, const ft_dataset *data, ft_batch_limits limits, void *home, ft_row_sink *sink,
                            void *context, ft_predict_progress progress, void *watcher) {
     run r = {.sink = sink, .context = context, .home = home};
     const bool queues = p->home[0].rows != NULL;
+    if (p->dealt != NULL) return run_dealt(p, data, limits, &r, progress, watcher);
     for (int64_t first = 0, batch = 0; first < data->sequences;) {
         ft_rows_home *present = &p->home[batch % FT_ROWS_HOMES], *before = &p->home[(batch + 1) % FT_ROWS_HOMES];
         const int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
@@ -83,6 +123,11 @@ ft_status ft_data_pass_open(ft_model *model, ft_capacity capacity, ft_pass_kind 
     *p = (ft_data_pass){.model = model, .capacity = capacity, .kind = kind, .own_positions = !ft_model_holds_positions(model)};
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
     FT_TRY(ft_absent_rows_refresh(&model->absent));
+    const ft_memory_ranks ranks = ft_memory_ranks_of(model->memory);
+    if (ranks.group != NULL) FT_TRY(ft_group_barrier(ranks.group)); // rank 0 has refreshed them
+    if (ranks.ranks > 1)
+        FT_TRY(ft_memory_alloc_common(model->memory, 2 * (size_t)ranks.ranks * (size_t)capacity.reads * ft_data_pass_row_bytes(p), FT_MEM_COMMUNICATION,
+                                      "rows of all ranks", &p->dealt));
     if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
     FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
     p->in_scope = true;
@@ -98,6 +143,7 @@ ft_status ft_data_pass_close(ft_data_pass *p, ft_status outcome) {
     ft_model_end_prediction(p->model);
     free_homes(p);
     ft_memory_free(memory, p->rows);
+    ft_memory_free(memory, p->dealt);
     ft_batch_buffers_free(&p->buffers);
     if (p->in_scope) outcome = ft_memory_scope_end(memory, outcome);
     if (p->own_positions) ft_model_release_positions(p->model);

@@ -3,6 +3,7 @@
 #define FT_TRAIN_STEP_H
 
 #include "engine/metrics/metrics.h"
+#include "engine/model/state/chain.h"
 #include "engine/train/room/room.h"
 #include "engine/train/step/batch_buffers.h"
 
@@ -92,6 +93,7 @@ typedef struct ft_step {
     float *losses;             // [plan.step_rows]
     float *batch_losses;       // [plan.capacity.reads], where there are graphs: of one micro-batch, on their way to the above
     ft_step_graphs graphs;
+    ft_chain chain;            // of several ranks: whose turn it is to add to the gradients
     ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch
     int64_t order_epoch;

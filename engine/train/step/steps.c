@@ -2,9 +2,11 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "engine/model/state/chain.h"
 #include "engine/model/state/gradients.h"
 #include "engine/train/job/schedule.h"
 #include "engine/train/room/observer.h"
+#include "engine/train/room/ranks.h"
 #include "engine/train/step/graphs.h"
 #include "engine/train/step/update.h"
 
@@ -96,7 +98,9 @@ static ft_status begin(ft_step *step, const step_work *w) {
                              .loss_factor = (float)(1 / w->weight),
                              .loss_scale = 1};
     FT_TRY(f->upload(room->device, step->step_state, state, sizeof *state));
-    return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN});
+    FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN}));
+    if (room->model.parameters.chain != NULL) ft_chain_open_step(room->model.parameters.chain);
+    return FT_OK;
 }
 
 // The present batch, whose losses, one a row that is read, belong to the places from `losses` on; *count: how many these are.
@@ -120,6 +124,35 @@ static ft_status no_loss(ft_step *step, step_work *w) {
     return step->room->device->functions->fill(step->room->device, step->losses, 0, sizeof *step->losses);
 }
 
+// What all of them count of a micro-batch that another rank computes.
+static int64_t reads_of(const ft_dataset *data, const int32_t *order, int64_t first, int64_t count) {
+    int64_t reads = 0;
+    for (int64_t i = first; i < first + count; i++) reads += ft_dataset_reads(data, order[i]);
+    return reads;
+}
+
+// Behind all micro-batches, on whatever rank: what a step does once.
+static ft_status end_of_batches(ft_step *step, int64_t batches) {
+    ft_chain *chain = step->room->model.parameters.chain;
+    if (chain != NULL) FT_TRY(ft_chain_finish(chain, batches));
+    FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END}));
+    return chain != NULL ? ft_chain_close_step(chain, batches) : FT_OK;
+}
+
+// The micro-batch of sequences [at, at + count), the index-th of the step, whose losses belong to the places from `losses` on.
+static ft_status compute(ft_step *step, const step_work *w, int64_t at, int64_t count, int64_t index, float *losses, int64_t *read) {
+    ft_room *room = step->room;
+    const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
+    ft_chain *chain = room->model.parameters.chain;
+    if (chain != NULL && !ft_chain_is_mine(chain, index)) return *read = reads_of(data, step->order, at, count), FT_OK;
+    if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, step->order_epoch, step->order, room->plan.sequences, at, count));
+    FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
+    step->queueing_seconds -= step->buffers.waited;
+    if (chain != NULL) ft_chain_begin(chain, index);
+    FT_TRY(train_batch(step, losses, read));
+    return chain != NULL ? ft_chain_end(chain) : FT_OK;
+}
+
 // From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
 static ft_status gradients_of(ft_step *step, void *context) {
     step_work *w = context;
@@ -128,12 +161,11 @@ static ft_status gradients_of(ft_step *step, void *context) {
     float *losses = step->losses;
     w->tokens = w->rows = 0;
     FT_TRY(begin(step, w));
-    for (int64_t at = w->first; at < w->last;) {
-        int64_t count = ft_batch_cut(data, step->order, at, w->last, room->plan.limits), read;
-        if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, step->order_epoch, step->order, room->plan.sequences, at, count));
-        FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
-        step->queueing_seconds -= step->buffers.waited;
-        FT_TRY(train_batch(step, losses, &read));
+    ft_step_cut cut = ft_run_plan_cut(&room->plan, data, step->order, w->first, w->last);
+    int64_t batches = 0;
+    for (int64_t at = w->first; at < w->last; batches++) {
+        int64_t count = ft_step_cut_next(&cut, at), read;
+        FT_TRY(compute(step, w, at, count, batches, losses, &read));
         for (int64_t i = at; i < at + count; i++) w->tokens += ft_dataset_tokens(data, step->order[i]);
         ft_run_alive(room->memory, step->state.step, room->plan.total_steps, false);
         losses += read;
@@ -141,7 +173,7 @@ static ft_status gradients_of(ft_step *step, void *context) {
         at += count;
     }
     if (w->rows == 0) FT_TRY(no_loss(step, w));
-    return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END});
+    return end_of_batches(step, batches);
 }
 
 // Sends what the step came to on its way home.
@@ -157,7 +189,8 @@ static ft_status end(ft_step *step, const step_work *w) {
     FT_TRY(f->download(room->device, way->update, step->update_state, sizeof *way->update));
     FT_TRY(f->event_record(room->device, way->done, FT_STREAM_COMPUTE));
     step->steps.count++;
-    return FT_OK;
+    // Every rank has updated its part: the weights are those of the next step.
+    return room->ranks != NULL ? ft_ranks_agree(room->ranks) : FT_OK;
 }
 
 ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {

@@ -1,0 +1,233 @@
+#include "engine/commands/ranks.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/context.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "engine/train/room/ranks.h"
+#include "kernels/collectives/shared_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+// ---- who starts and watches -----------------------------------------------------------------------------------------------
+
+// Those that have heard of a failure end by themselves; this long they may take.
+static const double patience = 20;
+
+typedef struct child {
+    pid_t pid; // 0: it has ended
+    int status;
+} child;
+
+typedef struct launch {
+    int ranks, file, argc;
+    char **argv;
+    ft_shared_watch *watch;
+    child child[FT_GROUP_RANKS];
+    int dead; // the first that was killed, -1: none
+    int signal;
+    double ending; // since when they should; 0: they should not
+} launch;
+
+// In the child: only calls that are safe between fork and exec.
+static void become_rank(const char *program, char **arguments, int rank, int null, pid_t parent) {
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGINT, &standard, NULL);
+    sigaction(SIGTERM, &standard, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127); // it died before the line above
+    if (dup2(null, STDIN_FILENO) < 0) _exit(127);
+    if (rank > 0 && dup2(null, STDOUT_FILENO) < 0) _exit(127); // results are the first one's
+    execv(program, arguments);
+    _exit(127);
+}
+
+static ft_status start(launch *l, int rank, int null) {
+    char name[] = "ftengine", command[] = "rank", numbers[3][12];
+    const char *program = ft_context_now()->program;
+    char **arguments = ft_calloc((size_t)l->argc + 6, sizeof *arguments, "the arguments of a rank");
+    if (arguments == NULL) return FT_NO_MEMORY;
+    snprintf(numbers[0], sizeof numbers[0], "%d", rank);
+    snprintf(numbers[1], sizeof numbers[1], "%d", l->ranks);
+    snprintf(numbers[2], sizeof numbers[2], "%d", l->file);
+    char *const first[] = {name, command, numbers[0], numbers[1], numbers[2]};
+    memcpy(arguments, first, sizeof first);
+    if (l->argc > 0) memcpy(arguments + 5, l->argv, (size_t)l->argc * sizeof *arguments);
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0) become_rank(program != NULL ? program : "/proc/self/exe", arguments, rank, null, parent);
+    const int error = errno;
+    free(arguments);
+    if (pid < 0) return ft_fail_errno(FT_FAILED, error, "device.name", "cannot start rank %d", rank);
+    l->child[rank].pid = pid;
+    return FT_OK;
+}
+
+static ft_status start_all(launch *l) {
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) return ft_fail_errno(FT_FAILED, errno, "/dev/null", "cannot open");
+    fflush(NULL); // or what is buffered would be written twice
+    ft_status status = FT_OK;
+    for (int r = 0; status == FT_OK && r < l->ranks; r++) status = start(l, r, null);
+    close(null);
+    return status;
+}
+
+static void kill_all(launch *l, int number) {
+    for (int r = 0; r < l->ranks; r++)
+        if (l->child[r].pid > 0) kill(l->child[r].pid, number);
+}
+
+static void explain_death(int rank, int number, ft_error *error) {
+    *error = (ft_error){.code = FT_FAILED};
+    snprintf(error->message, sizeof error->message, "rank %d was killed by signal %d (%s)", rank, number, strsignal(number));
+}
+
+static void end(launch *l, int rank, int status) {
+    child *c = &l->child[rank];
+    c->pid = 0;
+    c->status = status;
+    if (!WIFSIGNALED(status) || l->ending > 0) return;
+    ft_error error;
+    l->dead = rank;
+    l->signal = WTERMSIG(status);
+    explain_death(rank, l->signal, &error);
+    ft_shared_watch_abort(l->watch, rank, &error);
+}
+
+// Takes who has ended; how many go on.
+static int collect(launch *l) {
+    int left = 0;
+    for (int r = 0; r < l->ranks; r++) {
+        int status;
+        if (l->child[r].pid == 0) continue;
+        if (waitpid(l->child[r].pid, &status, WNOHANG) == l->child[r].pid) end(l, r, status);
+        else left++;
+    }
+    return left;
+}
+
+// All stop, and diverge, at the same step, and the first rank has still to save: none of the others fails by it.
+static bool is_of_all(ft_status status) { return status == FT_INTERRUPTED || status == FT_TERMINATED || status == FT_DIVERGED; }
+
+// A rank that ends badly without a word (it could not even begin) leaves the others waiting.
+static bool some_failed(const launch *l) {
+    int rank;
+    ft_error error;
+    if (ft_shared_watch_failure(l->watch, &rank, &error) && !is_of_all(error.code)) return true;
+    for (int r = 0; r < l->ranks; r++) {
+        const child *c = &l->child[r];
+        const int code = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : FT_FAILED;
+        if (c->pid == 0 && code != FT_OK && !is_of_all((ft_status)code)) return true;
+    }
+    return false;
+}
+
+static void watch(launch *l) {
+    bool told = false;
+    while (collect(l) > 0) {
+        const int asked = ft_stop_signal();
+        if (asked != 0 && !told && l->child[0].pid > 0) kill(l->child[0].pid, asked); // a terminal has told all; others only this process
+        told = told || asked != 0;
+        if (l->ending == 0 && some_failed(l)) l->ending = ft_now();
+        if (l->ending > 0 && ft_now() - l->ending > patience) kill_all(l, SIGKILL);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+// How it went, of all.
+static ft_status outcome(const launch *l) {
+    ft_error error;
+    int rank;
+    if (l->dead >= 0 && l->signal == ft_stop_signal())
+        return ft_fail(ft_stop_status(l->signal), NULL, "stopped before the first step");
+    if (l->dead >= 0) {
+        explain_death(l->dead, l->signal, &error);
+        ft_error_restore(&error);
+        ft_hint("rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last checkpoint", l->dead);
+        return FT_FAILED;
+    }
+    if (ft_shared_watch_failure(l->watch, &rank, &error)) {
+        ft_error_restore(&error);
+        return error.code;
+    }
+    for (int r = 0; r < l->ranks; r++)
+        if (l->child[r].status != 0) return ft_fail(FT_FAILED, "device.name", "rank %d ended with exit code %d", r, WEXITSTATUS(l->child[r].status));
+    return FT_OK;
+}
+
+ft_status ft_ranks_run(int ranks, int argc, char **argv) {
+    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .dead = -1};
+    FT_TRY(ft_shared_group_create(ranks, &l.file));
+    ft_status status = ft_shared_watch_open(l.file, &l.watch);
+    ft_stop_begin();
+    if (status == FT_OK) status = start_all(&l);
+    if (status != FT_OK) {
+        ft_error error;
+        ft_error_save(&error);
+        kill_all(&l, SIGKILL);
+        while (collect(&l) > 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        ft_error_restore(&error);
+    } else {
+        watch(&l);
+        status = outcome(&l);
+    }
+    ft_shared_watch_close(l.watch);
+    close(l.file);
+    return status;
+}
+
+// ---- one of them ------------------------------------------------------------------------------------------------------------
+
+static void say_nothing(void *owner, const char *text) {}
+
+static ft_status join(int argc, char **argv, ft_ranks **ranks) {
+    int number[3];
+    ft_group *group;
+    for (int i = 0; i < 3; i++) {
+        char rest;
+        if (i >= argc || sscanf(argv[i], "%d%c", &number[i], &rest) != 1)
+            return ft_fail(FT_INVALID, "rank", "ftengine train with several devices starts ranks; nobody else does");
+    }
+    FT_TRY(ft_shared_group_join(number[2], number[0], number[1], &group));
+    return ft_ranks_open(group, ranks);
+}
+
+static void name_rank(const ft_ranks *r, ft_status status, ft_error *error) {
+    char message[sizeof error->message];
+    if (status == FT_INVALID || is_of_all(status)) return; // of the run, whoever found it
+    snprintf(message, sizeof message, "rank %d on %s: %.800s", r->rank, r->group->host[r->rank], error->message);
+    memcpy(error->message, message, sizeof message);
+}
+
+ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv) {
+    ft_context *context = ft_context_now();
+    ft_ranks *ranks;
+    FT_TRY(join(argc, argv, &ranks));
+    if (ranks->rank > 0) context->sink.line = say_nothing; // its train.log is rank-N.log
+    ft_ranks_enter(ranks);
+    const ft_status status = ft_command_train(sections, argc - 3, argv + 3);
+    ft_ranks_enter(NULL);
+    if (status != FT_OK) {
+        ft_error error;
+        context->sink.line = say_nothing;
+        if (is_of_all(status)) ft_info("%s", ft_error_message());
+        else ft_log_error(); // for the log alone
+        ft_error_save(&error);
+        name_rank(ranks, status, &error);
+        if (ranks->rank == 0 || !is_of_all(status)) ft_group_abort(ranks->group, &error);
+        context->sink.line = NULL;
+    }
+    ft_ranks_close(ranks);
+    ft_error_clear();
+    return status;
+}

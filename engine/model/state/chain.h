@@ -1,0 +1,42 @@
+// chain.h - the gradients of a step that several ranks compute (kernels/collectives): one buffer that all see, to which one micro-batch adds behind
+// the other, as they would on one rank. So the bits are those of one rank, and nothing is sent.
+//
+// Micro-batch k of a step is computed by rank k mod ranks. Where its backward pass comes to a point (gradients.h) it waits until the micro-batch
+// before it has left all that it is about to add to; behind that point the next one follows. Ranks so follow each other through the layers at a
+// distance of one, and forward passes wait for nobody. What several layers share (ALBERT, a tied table) is left with the last of them.
+//
+//     ft_chain_clear(chain, p);              every rank: its part of the gradients is 0
+//     ft_chain_open_step(chain);             and so is all else that micro-batches add to
+//     ft_chain_begin(chain, k);              whose micro-batch it is, before its pass
+//     ...                                    ft_gradients_reach calls ft_chain_reach
+//     ft_chain_end(chain);                   also of one that computes nothing, because none of it has a loss
+//     ft_chain_finish(chain, batches);       every rank: the sums of all micro-batches are there
+//     ft_chain_close_step(chain, batches);   rank 0: and what belongs to the end of the step; the others wait for it
+#ifndef FT_CHAIN_H
+#define FT_CHAIN_H
+
+#include "engine/model/state/parameters.h"
+
+// What ranks say by points of their group.
+enum { FT_CHAIN_BATCH, FT_CHAIN_CLEARED, FT_CHAIN_CLOSED };
+
+typedef struct ft_chain {
+    ft_group *group; // NULL: planned, and nobody waits
+    int rank, ranks;
+    uint64_t steps;  // that have begun
+    uint64_t first;  // micro-batches of the steps before this one
+    uint64_t batch;  // the present one, counted over all steps
+} ft_chain;
+
+// For parameters whose memory has ranks (ft_memory_set_ranks).
+void ft_chain_open(ft_chain *chain, const ft_parameters *parameters);
+ft_status ft_chain_clear(ft_chain *chain, const ft_parameters *parameters);
+bool ft_chain_is_mine(const ft_chain *chain, int64_t index); // of the step
+void ft_chain_open_step(ft_chain *chain);
+void ft_chain_begin(ft_chain *chain, int64_t index);
+ft_status ft_chain_reach(ft_chain *chain, const ft_parameters *parameters, int point);
+ft_status ft_chain_end(ft_chain *chain);
+ft_status ft_chain_finish(ft_chain *chain, int64_t batches);
+ft_status ft_chain_close_step(ft_chain *chain, int64_t batches);
+
+#endif

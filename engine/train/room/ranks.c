@@ -1,0 +1,94 @@
+#include "engine/train/room/ranks.h"
+
+#include "base/context.h"
+#include "base/sha256.h"
+#include "base/stop.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Every rank writes in its own place, all wait, all read. What is said again and again stands in two places by turns: while somebody still reads the one, the
+// next is said in the other.
+typedef struct ft_ranks_page {
+    int stop[2][FT_GROUP_RANKS];
+    char text[FT_GROUP_RANKS][65]; // hashes of what has to be the same
+    char path[PATH_MAX];
+    ft_rank_facts facts[FT_GROUP_RANKS];
+} ft_ranks_page;
+
+ft_status ft_ranks_open(ft_group *group, ft_ranks **ranks) {
+    *ranks = ft_calloc(1, sizeof **ranks, "the ranks of a run");
+    if (*ranks == NULL) {
+        ft_group_close(group);
+        return FT_NO_MEMORY;
+    }
+    **ranks = (ft_ranks){.group = group, .rank = group->rank, .ranks = group->ranks};
+    void *page;
+    const ft_status status = ft_group_share(group, sizeof *(*ranks)->page, &page);
+    (*ranks)->page = page;
+    if (status == FT_OK) return FT_OK;
+    ft_ranks_close(*ranks);
+    *ranks = NULL;
+    return status;
+}
+
+void ft_ranks_close(ft_ranks *r) {
+    if (r == NULL) return;
+    ft_group_close(r->group); // and what is shared
+    free(r);
+}
+
+void ft_ranks_enter(ft_ranks *ranks) {
+    ft_context *c = ft_context_now();
+    pthread_mutex_lock(&c->lock);
+    c->kept[FT_CONTEXT_RANKS].value = ranks;
+    pthread_mutex_unlock(&c->lock);
+}
+
+ft_ranks *ft_ranks_present(void) {
+    ft_context *c = ft_context_now();
+    pthread_mutex_lock(&c->lock);
+    ft_ranks *ranks = c->kept[FT_CONTEXT_RANKS].value;
+    pthread_mutex_unlock(&c->lock);
+    return ranks;
+}
+
+ft_status ft_ranks_agree(ft_ranks *r) {
+    int *stop = r->page->stop[r->agreements++ % 2];
+    stop[r->rank] = ft_stop_asked();
+    FT_TRY(ft_group_barrier(r->group));
+    int agreed = 0;
+    for (int i = r->ranks; i-- > 0;)
+        if (stop[i] != 0) agreed = stop[i]; // the first rank's before another's
+    ft_stop_agreed(agreed);
+    return FT_OK;
+}
+
+ft_status ft_ranks_same(ft_ranks *r, const char *what, const char *text) {
+    unsigned char digest[32];
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
+    ft_sha256_add(&hash, text, strlen(text));
+    ft_sha256_end(&hash, digest);
+    ft_sha256_hex(digest, r->page->text[r->rank]);
+    FT_TRY(ft_group_barrier(r->group));
+    ft_status status = FT_OK;
+    for (int i = 1; status == FT_OK && i < r->ranks; i++)
+        if (strcmp(r->page->text[i], r->page->text[0]) != 0)
+            status = ft_fail(FT_INVALID, "ranks", "rank %d on %s has another %s than rank 0 on %s", i, r->group->host[i], what, r->group->host[0]);
+    if (status != FT_OK) return status; // on all of them
+    return ft_group_barrier(r->group);
+}
+
+ft_status ft_ranks_path(ft_ranks *r, ft_arena *arena, const char **path) {
+    if (r->rank == 0) snprintf(r->page->path, sizeof r->page->path, "%s", *path);
+    FT_TRY(ft_group_barrier(r->group));
+    if (r->rank > 0) *path = ft_arena_strdup(arena, r->page->path);
+    if (*path == NULL) return FT_NO_MEMORY;
+    return ft_group_barrier(r->group);
+}
+
+void ft_ranks_note(ft_ranks *r, const ft_rank_facts *facts) { r->page->facts[r->rank] = *facts; }
+const ft_rank_facts *ft_ranks_facts(const ft_ranks *r, int rank) { return &r->page->facts[rank]; }

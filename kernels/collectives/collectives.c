@@ -1,0 +1,58 @@
+#include "kernels/collectives/collectives.h"
+
+static ft_status check_range(const ft_group *group, const char *what, ft_range all, bool in_parts, bool sums) {
+    if (all.count < 0 || (all.count > 0 && all.data == NULL)) return ft_fail(FT_FAILED, what, "%lld elements of nothing", (long long)all.count);
+    if (in_parts && all.count % group->ranks != 0)
+        return ft_fail(FT_FAILED, what, "%lld elements are not %d equal parts", (long long)all.count, group->ranks);
+    if (sums && all.dtype == FT_U8) return ft_fail(FT_FAILED, what, "there are no sums of %s", ft_dtype_name(all.dtype));
+    return ft_group_check((ft_group *)group);
+}
+
+ft_status ft_group_all_reduce(ft_group *g, ft_range all) {
+    FT_TRY(check_range(g, "all_reduce", all, false, true));
+    return g->functions->all_reduce(g, all);
+}
+
+ft_status ft_group_reduce_scatter(ft_group *g, ft_range all) {
+    FT_TRY(check_range(g, "reduce_scatter", all, true, true));
+    return g->functions->reduce_scatter(g, all);
+}
+
+ft_status ft_group_all_gather(ft_group *g, ft_range all) {
+    FT_TRY(check_range(g, "all_gather", all, true, false));
+    return g->functions->all_gather(g, all);
+}
+
+ft_status ft_group_broadcast(ft_group *g, int root, ft_range all) {
+    FT_TRY(check_range(g, "broadcast", all, false, false));
+    if (root < 0 || root >= g->ranks) return ft_fail(FT_FAILED, "broadcast", "there is no rank %d of %d", root, g->ranks);
+    return g->functions->broadcast(g, root, all);
+}
+
+ft_status ft_group_barrier(ft_group *g) {
+    FT_TRY(ft_group_check(g));
+    return g->functions->barrier(g);
+}
+
+ft_status ft_group_join(ft_group *g) { return g->functions->join != NULL ? g->functions->join(g) : ft_group_check(g); }
+ft_status ft_group_finish(ft_group *g) { return g->functions->finish != NULL ? g->functions->finish(g) : ft_group_check(g); }
+ft_status ft_group_check(ft_group *g) { return g->functions->check(g); }
+void ft_group_abort(ft_group *g, const ft_error *error) { g->functions->abort(g, error); }
+
+ft_status ft_group_share(ft_group *g, size_t bytes, void **data) {
+    *data = NULL;
+    if (g->functions->share == NULL) return ft_fail(FT_FAILED, g->backend, "its ranks have no memory in common");
+    FT_TRY(ft_group_check(g));
+    return g->functions->share(g, bytes, data);
+}
+
+void ft_group_unshare(ft_group *g, void *data, size_t bytes) {
+    if (data != NULL) g->functions->unshare(g, data, bytes);
+}
+
+void ft_group_raise(ft_group *g, int point, uint64_t value) { g->functions->raise(g, point, value); }
+ft_status ft_group_await(ft_group *g, int rank, int point, uint64_t value) { return g->functions->await(g, rank, point, value); }
+
+void ft_group_close(ft_group *g) {
+    if (g != NULL) g->functions->close(g);
+}
