@@ -178,10 +178,15 @@ static const ft_command commands[] = {
      "MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.\n\n"
      "  ftengine track runs/reviews-001 track.mlflow=http://127.0.0.1:5000\n"},
     {"plan", ft_command_plan,
-     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
+     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--devices N [--link-speed L] [--channels C]] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
      "the memory of a run, to the byte, without running it",
      "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this machine's\n"
      "  --gpu NAME      that of a well-known card, 4090, A100-80GB, L4, ..., and CUDA's scratch on it (with device.name=cpu the CPU's)\n"
+     "  --devices N     one of N such cards (--gpu), each with a share of every batch: its memory, NCCL's beside it, and how much of a step\n"
+     "                  the sums of gradients are predicted to cost. No run trains on several GPUs yet\n"
+     "  --link-speed L  what connects them: nvlink3, nvlink4, nvlink5, pcie4, pcie4-host, pcie5, or bytes a second (370GB); by default what\n"
+     "                  such cards usually have\n"
+     "  --channels C    of NCCL, 12MiB and a multiprocessor each; 16 on NVLink, 4 on PCIe\n"
      "  --labels N      classes, when there is no data.train\n"
      "  --table         the largest micro-batch for every length, with and without recomputation\n"
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"

@@ -68,6 +68,9 @@ void ft_planning_budget(const ft_config *config, const ft_plan_request *request,
                                                                            .is_here = is_here, .whole = request->whole_device});
     plan->graph_bytes = budget.graphs;
     plan->budget_bytes = request->budget_bytes != 0 ? request->budget_bytes : budget.most;
+    if (request->scaling == NULL) return;
+    const size_t beside = ft_scaling_communication(request->scaling->channels); // of a card that is full of it there is a byte left
+    plan->budget_bytes = plan->budget_bytes > beside ? plan->budget_bytes - beside : 1;
 }
 
 // The limits of the process that a plan is judged by; NULL: those of this machine say nothing about it.
@@ -91,6 +94,7 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
     if (status == FT_OK) read_results(&r.room, plan);
     if (status == FT_OK) status = ft_rehearsal_price(&r, &plan->step_seconds);
     if (status == FT_OK && choose != NULL) status = choose(&r.room, plan->budget_bytes, fitted, &plan->autofit);
+    if (status == FT_OK && plan->ranks != NULL) status = ft_scaling_find(&r, plan->ranks, &plan->scaling);
     *refused = status == FT_NO_MEMORY && r.room.memory != NULL && ft_memory_refused(r.room.memory, &plan->refusal);
     ft_error error;
     ft_error_save(&error);
@@ -248,6 +252,7 @@ static void judge_process(const ft_config *config, const ft_plan_request *reques
 
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     memset(plan, 0, sizeof *plan);
+    plan->ranks = request->scaling;
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     ft_device_facts facts;
     FT_TRY(ft_planning_look(config, request, &facts));

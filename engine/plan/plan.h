@@ -11,6 +11,7 @@
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
 #include "engine/plan/cards.h"
+#include "engine/plan/scaling.h"
 #include "engine/train/fit/autofit.h"
 
 #include <jansson.h>
@@ -22,6 +23,7 @@ typedef struct ft_plan_request {
     int labels;          // classes when there is no training file; 0: those of config.json
     const ft_card *card; // the device, unless device.name is cpu; its host is not known. NULL: the device of this machine
     bool whole_device;   // memory.limit is what the device has, whatever this machine's has
+    const ft_scaling_request *scaling; // it is the share of one of several ranks; NULL: it is alone
 } ft_plan_request;
 
 typedef struct ft_plan {
@@ -64,6 +66,8 @@ typedef struct ft_plan {
     bool of_process;          // the least that the run could take was planned, since its process may have too little for any of it
     bool process_short;       // !fits: a limit of the process is not kept, as process_verdict says
     ft_host_verdict process_verdict; // under the tightest of memory.host_limit and, for a run here, of the system's
+    const ft_scaling_request *ranks; // as was asked
+    ft_scaling scaling;       // among them; devices 0: alone
     size_t outside_bytes;     // outside the allocator
     bool outside_measured;    // for this machine, else assumed
 } ft_plan;

@@ -32,6 +32,8 @@ typedef struct ft_rates {
 
 // A CPU with so many threads; a CUDA chip with so many multiprocessors.
 ft_rates ft_rates_of(const ft_target *target);
+// A planned device (ft_plan_open) counts by these from now on: by those of a known chip, say.
+void ft_plan_set_rates(ft_device *device, ft_rates rates);
 // The longer of computing and moving, and the start.
 double ft_cost_seconds(ft_cost cost, ft_rates rates);
 

@@ -162,6 +162,8 @@ static const ft_op_table plan_ops = {
 
 double ft_plan_seconds(const ft_device *device) { return ((const plan_device *)device)->seconds[FT_STREAM_COMPUTE]; }
 
+void ft_plan_set_rates(ft_device *device, ft_rates rates) { plan_of(device)->rates = rates; }
+
 ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device) {
     *device = NULL;
     plan_device *p = ft_calloc(1, sizeof *p, "planned device");

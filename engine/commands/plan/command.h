@@ -19,6 +19,8 @@ typedef struct ft_plan_task {
     ft_config asked;     // as it was given; the strings are those of `config`
     const ft_card *card; // --gpu; NULL: none
     bool memory_given;   // --memory; it is in config.memory.limit
+    ft_scaling_request ranks; // --devices N: train.batch_size of `config` is one rank's share; devices 0: not given
+    int64_t batch_size;  // of all ranks
     int labels;          // --labels; 0: not given
     char missing[FT_PLAN_MISSING]; // of the configuration's texts, so that it is planned without (engine/plan/texts.h)
     ft_plan_format format;
@@ -40,6 +42,10 @@ typedef struct ft_plan_addition {
 
 // The command, with sections and an addition of those above (NULL: none).
 ft_status ft_plan_command(const ft_section *const *sections, int argc, char **argv, const ft_plan_addition *addition);
+
+// ---- several devices: ranks.c; words are those of the command line, NULL: not given -------------------------------------
+ft_status ft_plan_take_ranks(const char *devices, const char *link, const char *channels, ft_plan_task *task);
+void ft_plan_print_ranks(const ft_plan_task *task, const ft_plan *plan);
 
 ft_status ft_plan_report(const ft_plan_task *task);                                      // one configuration
 ft_status ft_plan_table(const ft_plan_task *task);                                       // --table

@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct plan_words {
-    const char *memory, *gpu, *labels, *svg;
+    const char *memory, *gpu, *labels, *svg, *devices, *link, *channels;
     bool json, csv, table;
     const char **sweeps;
     int sweep_count;
@@ -39,7 +39,8 @@ static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
     const ft_flag flags[] = {
         {"--memory", &w->memory, NULL}, {"--gpu", &w->gpu, NULL}, {"--labels", &w->labels, NULL},
         {"--json", NULL, &w->json},     {"--csv", NULL, &w->csv}, {"--table", NULL, &w->table},
-        {"--sweep", &sweep, NULL},      {"--svg", &w->svg, NULL},
+        {"--sweep", &sweep, NULL},      {"--svg", &w->svg, NULL}, {"--devices", &w->devices, NULL},
+        {"--link-speed", &w->link, NULL}, {"--channels", &w->channels, NULL},
     };
     FT_TRY(take_sweeps(&argc, argv, arena, w));
     FT_TRY(ft_parse_words("plan", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &w->words));
@@ -51,6 +52,7 @@ static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
     if (w->memory != NULL && w->gpu != NULL) return ft_fail(FT_INVALID, "plan", "give --memory or --gpu, not both");
     if (w->json && w->csv) return ft_fail(FT_INVALID, "plan", "give --json or --csv, not both");
     if (w->table && w->sweep_count > 0) return ft_fail(FT_INVALID, "plan", "give --table or --sweep, not both");
+    if (w->devices != NULL && (w->table || w->sweep_count > 0)) return ft_fail(FT_INVALID, "plan", "--devices is for one plan: without --table and --sweep");
     return FT_OK;
 }
 
@@ -73,7 +75,9 @@ static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
 
 // A table and a sweep are of the configuration as it is.
 static ft_status take_space(const plan_words *w, const ft_plan_addition *addition, ft_plan_task *task) {
-    const bool there = addition != NULL && addition->wanted(&task->config), other = w->table || w->sweep_count > 0;
+    const bool wanted = addition != NULL && addition->wanted(&task->config);
+    if (wanted && task->ranks.devices > 0) return ft_fail(FT_INVALID, "plan", "--devices is for one run, and [space] is of many");
+    const bool there = wanted, other = w->table || w->sweep_count > 0;
     if (there && other) ft_info("[space] is left out of a %s; without it all of the space is planned", w->table ? "table" : "sweep");
     if (there && !other) task->space = addition;
     if (w->svg != NULL && !other && !there)
@@ -89,6 +93,7 @@ static ft_status prepare(const ft_section *const *sections, const plan_words *w,
         FT_TRY(ft_option_set(&task->config, ft_option_at(ft_option_find("memory.limit")), w->memory, NULL, "--memory"));
     task->memory_given = w->memory != NULL;
     task->svg = w->svg;
+    FT_TRY(ft_plan_take_ranks(w->devices, w->link, w->channels, task));
     FT_TRY(take_space(w, addition, task));
     task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
     FT_TRY(read_labels(w, task));

@@ -196,6 +196,7 @@ static void print_text(const report *r) {
         print_verdict(r);
         print_run(r);
         print_memory(r);
+        if (r->plan.scaling.devices > 0) ft_plan_print_ranks(r->task, &r->plan);
         ft_plan_print_notes(&r->plan, "");
     }
     if (r->space != NULL) r->task->space->print(r->task, r->space);
@@ -231,6 +232,8 @@ static void print_csv(const report *r) {
     csv_line("evaluation", "more than training", p->eval_extra);
     csv_line("host", "peak", p->host.peak);
     for (int i = 0; i < FT_PART_COUNT; i++) csv_line("host", ft_host_part_name((ft_host_part)i), p->host.part[i]);
+    if (p->scaling.devices > 0) csv_line("communication", "assumed", p->scaling.communication);
+    for (int i = 0; p->scaling.devices > 0 && i < FT_SHARDS; i++) csv_line("state", ft_shard_name(i), p->scaling.state[i]);
     csv_line("outside", p->outside_measured ? "measured" : "assumed", p->outside_bytes);
 }
 

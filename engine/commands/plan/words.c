@@ -12,7 +12,8 @@
 #include <string.h>
 
 ft_plan_request ft_plan_request_of(const ft_plan_task *task) {
-    return (ft_plan_request){.labels = task->labels, .card = task->card, .whole_device = task->memory_given};
+    return (ft_plan_request){.labels = task->labels, .card = task->card, .whole_device = task->memory_given,
+                             .scaling = task->ranks.devices > 0 ? &task->ranks : NULL};
 }
 
 void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size_t budget, char *out, size_t size) {

@@ -54,7 +54,11 @@ static ft_status make_room(ft_parameters *p, int64_t end) {
 }
 
 // From here on all that completes before `point` is complete.
-static void come_to(ft_parameters *p, int point) { p->gradients_point = point; }
+static void come_to(ft_parameters *p, int point) {
+    ft_backward_notes *n = p->notes;
+    p->gradients_point = point;
+    if (n != NULL && n->count < n->capacity) n->list[n->count++] = (struct ft_backward_note){point, ft_plan_seconds(ft_memory_device(p->memory))};
+}
 
 ft_status ft_gradients_reach(ft_parameters *p, int point) {
     int64_t end = 0;

@@ -43,6 +43,15 @@ static inline int ft_backward_point(int block, int half) { return 2 * block + ha
 static inline int ft_backward_block(int point) { return point / 2; }
 static inline int ft_backward_half(int point) { return point % 2; }
 enum { FT_BACKWARD_DONE = INT_MAX }; // behind the step's end: all are complete
+
+// When the backward pass of a planned device comes where (ft_plan_seconds): noted for whoever sets ft_parameters.notes, as long as there is room.
+typedef struct ft_backward_notes {
+    int count, capacity;
+    struct ft_backward_note {
+        int point;
+        double seconds;
+    } *list;
+} ft_backward_notes;
 // At the point that the backward pass has come to, nothing more will be added to the gradient of the parameter.
 bool ft_gradient_is_complete(const ft_parameters *p, int index);
 

@@ -101,6 +101,7 @@ typedef struct ft_parameters {
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained
     int32_t *table_blocks;    // device, as adamw.h has it; NULL: all rows are there
+    struct ft_backward_notes *notes; // gradients.h; NULL: nobody wants to know
     ft_memory *memory;
     ft_arena arena;
 } ft_parameters;

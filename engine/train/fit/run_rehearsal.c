@@ -6,6 +6,7 @@
 #include "engine/train/step/rehearsal.h"
 #include "engine/train/step/trunk_pass.h"
 
+#include "engine/model/state/gradients.h"
 #include "engine/model/state/staging.h"
 #include "kernels/devices/devices.h"
 
@@ -115,4 +116,13 @@ ft_status ft_rehearsal_price(ft_rehearsal *r, double *seconds) {
     double once = ft_plan_seconds(room->device) - step;
     *seconds = once + (step - before - once) * average_step(room) / (double)sizes.train.tokens;
     return FT_OK;
+}
+
+ft_status ft_rehearsal_backward(ft_rehearsal *r, ft_backward_notes *notes, double *seconds) {
+    ft_room *room = &r->room;
+    const ft_step_sizes sizes = ft_room_sizes(room);
+    room->model.parameters.notes = notes;
+    ft_status status = ft_rehearse_step(&room->model, room->config, &sizes, &r->step.buffers.device, r->step.losses, r->step.step_state, r->step.update_state);
+    room->model.parameters.notes = NULL;
+    return status == FT_OK ? ft_rehearsal_price(r, seconds) : status;
 }

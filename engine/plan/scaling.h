@@ -1,0 +1,54 @@
+// scaling.h - several GPUs with a share of every batch each: what sums of gradients cost them, and what each would hold
+// were the state dealt out. Predicted, not run: training on several GPUs is not there yet.
+#ifndef FT_SCALING_H
+#define FT_SCALING_H
+
+#include "engine/model/state/buckets.h"
+#include "engine/plan/links.h"
+#include "engine/train/fit/run_rehearsal.h"
+
+#include <jansson.h>
+
+// NCCL's memory, outside of the allocator: buffers of a ring's connections, a channel (`NCCL_BUFFSIZE` of each
+// protocol, both ways, rounded as its source does). To be calibrated: a run will read what NCCL took.
+enum { FT_CHANNEL_BYTES = 12 << 20 };
+
+typedef struct ft_scaling_request {
+    int devices, channels; // > 1; of NCCL, each of which takes a multiprocessor while it sums
+    ft_link link;
+    ft_rates rates; // of one device
+    int sm_count;
+} ft_scaling_request;
+
+// ft_scaling.state, bytes a rank: what is trained, its gradients and AdamW's state.
+enum { FT_SHARD_NONE, FT_SHARD_OPTIMIZER, FT_SHARD_GRADIENTS, FT_SHARDS };
+
+typedef struct ft_scaling {
+    int devices, channels, buckets; // devices 0: nothing was asked
+    ft_link link;
+    size_t communication, gradients; // bytes
+    double alone;                    // seconds of a step of one rank without others
+    double reducing;                 // of all sums
+    double exposed;                  // of that, behind the backward pass
+    double slowed;                   // what the sums take from the computing beside them
+    double step;                     // alone + exposed + slowed
+    size_t state[FT_SHARDS]; // as above; sharded: with the padding of every bucket, and the two largest buckets on
+                             // their way
+} ft_scaling;
+
+size_t ft_scaling_communication(int channels); // bytes
+const char *ft_shard_name(int shard);          // "optimizer"
+
+// A sum is begun when its bucket is complete and the one before is through.
+typedef struct ft_reduction {
+    double complete; // seconds
+    double bytes;
+} ft_reduction;
+// backward: seconds at which all gradients are complete. In the order given, which is that of completion. Sets
+// reducing, exposed, slowed and step of *s from the rest; `busy`: what part of the chip a sum takes.
+void ft_scaling_time(int count, const ft_reduction *reductions, double backward, double busy, ft_scaling *s);
+// Of a rehearsed run, whose device counts by request->rates from then on.
+ft_status ft_scaling_find(ft_rehearsal *rehearsal, const ft_scaling_request *request, ft_scaling *scaling);
+json_t *ft_scaling_json(const ft_scaling *scaling); // NULL: no memory
+
+#endif

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# `ftengine plan --devices`: the share of one of several GPUs is the plan of a run with that batch, less NCCL's memory; state that is dealt out
+# adds up; sums of gradients take as long as bytes and link say; wrong words are named.
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+large=(plan model.path=bert-large-uncased data.max_length=512 train.precision=bf16 memory.active_vocabulary=off)
+holds() { [ "$(json "$1" "$2")" = True ] || fail "not so in $1: $2"; }
+
+expect 0 "$FTENGINE" "${large[@]}" --gpu H200 train.batch_size=32 --json
+mv out alone.json
+expect 0 "$FTENGINE" "${large[@]}" --gpu H200 train.batch_size=256 --devices 8 --json
+mv out eight.json
+for key in memory resolved autofit model; do
+    [ "$(json eight.json "d[\"$key\"]")" = "$(json alone.json "d[\"$key\"]")" ] || fail "a share of 32 sequences is another plan: $key"
+done
+holds eight.json 'd["ranks"]["count"] == 8 and not d["ranks"]["runs"] and d["ranks"]["communication_bytes"] == 16 * 12 * 2**20'
+[ $(($(json alone.json 'd["budget_bytes"]') - $(json eight.json 'd["budget_bytes"]'))) = $((192 << 20)) ] || fail "NCCL's memory is not off the budget"
+# bf16 with tails: 2 bytes a weight, 4 a gradient, 2 + 8 of state; 335 million parameters, and 2 (N - 1) / N of their gradients over the link.
+cat >check.py <<'P'
+import json, sys
+d, n = json.load(open(sys.argv[1])), int(sys.argv[2])
+r = d["ranks"]
+s, t, trained = r["state_bytes"], r["seconds"], d["model"]["trained_parameters"]
+elements = s["none"] // 16
+assert s["none"] % 16 == 0 and trained <= elements < trained + 64 * 400, (trained, elements)
+assert r["gradient_bytes"] == 4 * elements
+part, rest = divmod(s["optimizer"] - 6 * elements, 10)
+assert rest == 0 and part % 32768 == 0 and elements <= n * part < elements + r["buckets"] * n * 32768, part
+travelling = s["gradients"] - 2 * elements - 14 * part
+assert travelling % (4 * n * 32768) == 0 and 2 * 25 * 2**20 <= travelling < 200e6, travelling
+least = 2 * (n - 1) / n * r["gradient_bytes"] / r["link"]["bytes_per_second"]
+assert least < t["reduce"] < 1.2 * least + 1e-3, (least, t)
+assert abs(t["step"] - t["alone"] - t["exposed"] - t["slowed"]) < 1e-9 and abs(r["efficiency"] - t["alone"] / t["step"]) < 1e-9
+words = 4 * 30522 * 1024  # the table, which comes last, is summed behind all else
+assert t["exposed"] >= 2 * (n - 1) / n * words / r["link"]["bytes_per_second"], t
+print(s["gradients"] / s["none"], r["efficiency"], t["exposed"] / t["step"])
+P
+python3 check.py eight.json 8 >ratios || fail "eight ranks do not add up"
+read -r _ efficiency exposed <ratios
+awk "BEGIN { exit !($efficiency >= 0.95 && $exposed < 0.03) }" || fail "BERT large on eight H200: $(cat ratios)"
+expect 0 "$FTENGINE" "${large[@]}" --gpu H200 train.batch_size=128 --devices 4 --json
+python3 check.py out 4 >ratios || fail "four ranks do not add up"
+awk '{ exit !($1 <= 0.45) }' ratios || fail "model state of four ranks: $(cat ratios)"
+# A slower link hides less; channels take memory.
+expect 0 "$FTENGINE" "${large[@]}" --gpu H200 train.batch_size=256 --devices 8 --link-speed 20GB --channels 4 --json
+holds out 'd["ranks"]["link"]["bytes_per_second"] == 20e9 and d["ranks"]["communication_bytes"] == 48 * 2**20 and d["ranks"]["efficiency"] < 0.9'
+# For people; and shares that are not equal are planned as the larger.
+expect 0 "$FTENGINE" "${large[@]}" --gpu H200 train.batch_size=250 --devices 8
+grep -q '^ranks  *8 of H200, train.batch_size 250 shared out: 32 sequences each' out || fail "people are not told: $(cat out)"
+grep -q 'no run trains on several GPUs yet' out || fail "it does not say that it is a plan alone: $(cat out)"
+expect 0 "$FTENGINE" "${large[@]}" --gpu H200 train.batch_size=32 --devices 1 --json
+[ "$(json out 'd["memory"]')" = "$(json alone.json 'd["memory"]')" ] || fail "one device is another plan"
+
+refused() { expect 2 "$FTENGINE" plan model.path=bert-base-uncased "${@:2}"; one_error "$1"; }
+refused "of what" --devices 2
+refused "of what" --devices 2 --gpu H200 device.name=cpu
+refused "whole number" --devices 0 --gpu H200
+refused "4 sequences for 8 devices" --devices 8 --gpu H200 train.batch_size=4
+refused "unknown link" --devices 8 --gpu H200 --link-speed nvlink44
+refused "nothing is known" --devices 8 --gpu T4
+refused "give --devices" --gpu H200 --link-speed nvlink4
+refused "for one plan" --devices 8 --gpu H200 --table
+refused "one run" --devices 8 --gpu H200 "space.train.learning_rate=float(1e-5, 1e-4)"
