@@ -58,6 +58,11 @@ static void gradients_are_cut(void **state) {
     static const group late[] = {{0, 1}, {10, 9}, {20, 2}, {30, 9}, {40, 3}};
     p = registry(list, 5, late, 50);
     expect(&p, SIZE_MAX, SIZE_MAX, 5, (const int[][3]){{0, 10, 1}, {10, 10, 9}, {20, 10, 2}, {30, 10, 9}, {40, 10, 3}});
+    // Their weights and biases, which are groups, together; what only follows late ones waits for no one behind it
+    // either.
+    static const group pairs[] = {{0, 1}, {10, 9}, {20, 9}, {30, 2}, {40, 9}, {50, 9}, {60, 8}};
+    p = registry(list, 7, pairs, 70);
+    expect(&p, SIZE_MAX, SIZE_MAX, 5, (const int[][3]){{0, 10, 1}, {10, 20, 9}, {30, 10, 2}, {40, 20, 9}, {60, 10, 8}});
     // What is frozen has no gradient, what joins a group goes with it, and a table stands at the end.
     p = registry(list, 5, plain, 60);
     list[0].trainable = false;

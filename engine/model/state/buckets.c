@@ -1,6 +1,7 @@
 #include "engine/model/state/buckets.h"
 
 #include "base/heap.h"
+#include "engine/model/state/gradients.h"
 
 #include <stdlib.h>
 
@@ -27,34 +28,48 @@ static int first_trained(const ft_parameters *p) {
     return i;
 }
 
-// Does what is complete at the end of the step alone stand beside what is before?
-static bool breaks_order(const ft_bucket *open, const ft_bucket *group, const ft_bucket *next) {
-    if (group->completes < open->completes) return true;
-    return group->completes > open->completes && next != NULL && next->completes < group->completes;
+// All of them, front to back. Returns how many.
+static int find_groups(const ft_parameters *p, ft_bucket *groups) {
+    int count = 0;
+    for (int at = first_trained(p); at < p->count;)
+        groups[count++] = group_at(p, &at);
+    return count;
+}
+
+// Merges what is small, from `count` groups into fewer. Late ones, behind which something is complete before them,
+// stand by themselves.
+static int merge(ft_bucket *b, int count, const bool *late, size_t first_bytes, size_t bytes) {
+    int made = 0;
+    for (int i = 0; i < count; i++) {
+        ft_bucket *open = made > 0 ? &b[made - 1] : NULL;
+        const size_t enough = made == 1 ? first_bytes : bytes;
+        if (open == NULL || (size_t)open->count * sizeof(float) >= enough || late[i] != late[i - 1]) {
+            b[made++] = b[i];
+            continue;
+        }
+        open->count += b[i].count;
+        if (b[i].completes > open->completes) open->completes = b[i].completes;
+    }
+    return made;
 }
 
 ft_status ft_buckets_cut(const ft_parameters *p, size_t first_bytes, size_t bytes, ft_bucket **buckets, int *count) {
     *count = 0;
     *buckets = ft_calloc((size_t)p->count + 1, sizeof **buckets, "the order of gradients");
-    if (*buckets == NULL) return FT_NO_MEMORY;
-    int at = first_trained(p);
-    if (at == p->count) return FT_OK;
-    ft_bucket group = group_at(p, &at), *open = NULL;
-    for (bool more = true; more;) {
-        ft_bucket next = {.count = 0};
-        more = at < p->count;
-        if (more) next = group_at(p, &at);
-        const size_t enough = *count <= 1 ? first_bytes : bytes;
-        if (open == NULL || (size_t)open->count * sizeof(float) >= enough ||
-            breaks_order(open, &group, more ? &next : NULL)) {
-            open = &(*buckets)[(*count)++];
-            *open = group;
-        } else {
-            open->count += group.count;
-            if (group.completes > open->completes) open->completes = group.completes;
-        }
-        group = next;
+    bool *late = ft_calloc((size_t)p->count + 1, sizeof *late, "the order of gradients");
+    if (*buckets == NULL || late == NULL) {
+        free(*buckets);
+        free(late);
+        return *buckets = NULL, FT_NO_MEMORY;
     }
+    const int groups = find_groups(p, *buckets);
+    for (int i = groups - 1, first = FT_BACKWARD_DONE; i >= 0; i--) {
+        const int completes = (*buckets)[i].completes;
+        late[i] = completes > first;
+        if (completes < first) first = completes;
+    }
+    *count = merge(*buckets, groups, late, first_bytes, bytes);
+    free(late);
     return FT_OK;
 }
 
