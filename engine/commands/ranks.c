@@ -209,13 +209,11 @@ static void name_rank(const ft_ranks *r, ft_status status, ft_error *error) {
     memcpy(error->message, message, sizeof message);
 }
 
-ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv) {
+ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv) {
     ft_context *context = ft_context_now();
-    ft_ranks *ranks;
-    FT_TRY(join(argc, argv, &ranks));
     if (ranks->rank > 0) context->sink.line = say_nothing; // its train.log is rank-N.log
     ft_ranks_enter(ranks);
-    const ft_status status = ft_command_train(sections, argc - 3, argv + 3);
+    const ft_status status = ft_command_train(sections, argc, argv);
     ft_ranks_enter(NULL);
     if (status != FT_OK) {
         ft_error error;
@@ -227,6 +225,13 @@ ft_status ft_command_rank(const ft_section *const *sections, int argc, char **ar
         if (ranks->rank == 0 || !is_of_all(status)) ft_group_abort(ranks->group, &error);
         context->sink.line = NULL;
     }
+    return status;
+}
+
+ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv) {
+    ft_ranks *ranks;
+    FT_TRY(join(argc, argv, &ranks));
+    const ft_status status = ft_ranks_train(ranks, sections, argc - 3, argv + 3);
     ft_ranks_close(ranks);
     ft_error_clear();
     return status;

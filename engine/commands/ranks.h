@@ -3,11 +3,15 @@
 #define FT_COMMANDS_RANKS_H
 
 #include "engine/commands/commands.h"
+#include "engine/train/room/ranks.h"
 
 // Starts `ranks` processes, each `ftengine rank R N FILE` with these arguments of `train`, and waits until all have ended. The first failure of any
 // is the error; then the others are ended. A request to stop reaches all. None outlives this process.
 ft_status ft_ranks_run(int ranks, int argc, char **argv);
 // One of them: ftengine rank R N FILE train's arguments. Its error is told by who started it, and not here.
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv);
+
+// `ftengine train` with these arguments as one of `ranks`. A failure ends the group, with the error of this rank, which is set too.
+ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv);
 
 #endif

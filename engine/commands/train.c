@@ -1,4 +1,5 @@
 #include "engine/commands/commands.h"
+#include "engine/commands/launched.h"
 #include "engine/commands/ranks.h"
 
 #include "base/context.h"
@@ -88,7 +89,7 @@ static ft_status train(ft_config *config, bool json, ft_arena *arena) {
     return status;
 }
 
-ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv) {
+static ft_status train_command(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_config config = {0};
@@ -105,6 +106,7 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
     if (status == FT_OK) status = take_runs(&words, &arena);
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK) find_resumed(&words, &config);
+    if (status == FT_OK && ft_ranks_present() != NULL) status = ft_launched_devices(&config, ft_ranks_present()->ranks);
     if (status == FT_OK) status = ft_device_list_check(&config);
     const int ranks = status == FT_OK ? ft_device_list_count(config.device.name) : 1;
     if (status == FT_OK && ranks > 1 && ft_ranks_present() == NULL) status = ft_ranks_run(ranks, argc, argv);
@@ -112,4 +114,10 @@ ft_status ft_command_train(const ft_section *const *sections, int argc, char **a
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;
+}
+
+ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv) {
+    ft_rank me = {.size = 1};
+    if (ft_ranks_present() == NULL) FT_TRY(ft_rank_find_here(&me));
+    return me.size > 1 ? ft_launched_train(&me, sections, argc, argv) : train_command(sections, argc, argv);
 }
