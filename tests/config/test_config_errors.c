@@ -78,7 +78,7 @@ static void test_wrong_values(void **state) {
         {"train.lr_scheduler=", "train.lr_scheduler has no value", NULL},
         {"eval.metric=acuracy", "loss, accuracy, balanced_accuracy", "did you mean accuracy?"},
         {"model.head.activation=rleu", "relu, tanh, gelu", "did you mean relu?"},
-        {"device.name=gpu", "device.name takes auto, cpu, cuda or cuda:N; got 'gpu'", NULL},
+        {"device.name=gpu", "device.name takes auto, cpu, cuda or cuda:N, or several with commas between them; got 'gpu'", NULL},
         {"model.head.hidden=512,,3", "whole numbers separated by commas, each at least 1, at most 65536", NULL},
         {"model.head.hidden=512,", "whole numbers separated by commas", NULL},
         {"model.head.hidden=,512", "whole numbers separated by commas", NULL},
