@@ -65,7 +65,7 @@ static void read_ledger(const ft_candidate *candidate, ledger_facts *ledger) {
 }
 
 static ft_status read_cpu(cpu_facts *cpu) {
-    static const char *const isas[] = {"avx512", "avx2", "portable"}; // best first, as the CPU device chooses
+    static const char *const isas[] = {"avx512", "avx2", "neon", "portable"}; // best first, as the CPU device chooses
     ft_device *device;
     *cpu = (cpu_facts){0};
     FT_TRY(ft_cpu_open(0, NULL, &device));

@@ -263,7 +263,7 @@ typedef struct ft_config {
     struct {
         const char *name; // cpu | auto
         int64_t threads;  // 0: all cores of this process
-        const char *isa;  // auto | portable | avx2 | avx512
+        const char *isa;  // auto | portable | avx2 | avx512 | avx512_bf16 | amx_bf16 | neon
         const char *gemm_tuning; // "": none
         ft_graphs graphs;
         int64_t min_free_memory; // bytes; 0: what the run needs

@@ -6,7 +6,7 @@
 static const ft_option_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {"cuda", 0}, {NULL, 0}};
 static const ft_option_choice graphs_choices[] = {{"auto", FT_GRAPHS_AUTO}, {"on", FT_GRAPHS_ON},      {"true", FT_GRAPHS_ON},
                                                   {"off", FT_GRAPHS_OFF},   {"false", FT_GRAPHS_OFF}, {NULL, 0}};
-static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
+static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {"avx512_bf16", 0}, {"amx_bf16", 0}, {"neon", 0}, {NULL, 0}};
 
 static const ft_option rows[] = {
     NAME(device.name, FREE, "auto", device_choices, .numbered = "cuda:", .listed = true,
@@ -18,7 +18,8 @@ static const ft_option rows[] = {
         .help = "Threads that compute. 0: one for every core this process may use. No processes load data: texts are tokenised once, before "
                 "the first step."),
     NAME(device.isa, FREE, "auto", isa_choices, .elsewhere = "cpu_arch simd",
-         .help = "Instruction set of the CPU kernels. auto: the widest this machine has."),
+         .help = "Instruction set of the CPU kernels, with the same bits. avx512_bf16, amx_bf16: avx512, and products of bf16 on that unit. auto: the "
+                 "widest this machine has."),
     PATH(device.gemm_tuning, FREE, "", .elsewhere = "gemm_config gemm_range autotune max_autotune tunableop_filename",
          .help = "File of measured algorithms for matrix products on this GPU, from ftengine tune-gemm. A resumed run needs the "
                  "same one. Without it cuBLASLt's heuristic chooses."),

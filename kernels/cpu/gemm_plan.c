@@ -19,6 +19,7 @@ ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args) {
                       .accumulate = args->accumulate,
                       .bias = args->bias.data,
                       .scale = args->scale};
+    if (a->dtype == FT_BF16) v.a_half = a->data, v.b_half = b->data;
     for (int i = 0; i < args->more_count; i++) v.m += args->more[i].c.rows;
     if (args->more_count == 0 && !v.trans_a && v.trans_b && v.m <= FT_GEMM_SWAP_ROWS && v.n > v.m) {
         ft_gemm_view s = v;

@@ -27,6 +27,7 @@ enum {
 typedef struct ft_gemm_view {
     int64_t m, n, k; // m: of further rows too (ft_gemm_args.more), which are no part of a, c and `swapped`
     const float *a, *b;
+    const uint16_t *a_half, *b_half; // the two in bf16, of a transposed A and a B as it lies: widened as they are packed; NULL: fp32
     float *c;
     int64_t lda, ldb, ldc;
     bool trans_a, trans_b; // A is stored [k,m]; B is stored [n,k]

@@ -1,6 +1,7 @@
 #include "kernels/cpu/half_ops.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/gemm_bf16_plan.h"
 #include "kernels/half.h"
 
 // A view is read, written, or both. One of rows is taken block by block, so that its copy stays small; WHOLE: it is
@@ -238,9 +239,9 @@ static void advance_terms(ft_gemm_args *args, block b) {
     if (!b.last) args->bias = ft_absent(); // it is added behind the sum
 }
 
-size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return copies_of(args, gemm_views(args)); }
+size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return ft_gemm_takes(args) ? 0 : copies_of(args, gemm_views(args)); }
 static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
-    if (!ft_is_half(args->a.dtype)) return fp32_ops(device)->gemm(device, args);
+    if (ft_gemm_takes(args)) return fp32_ops(device)->gemm(device, args);
     FT_TRY(ft_gemm_check(&device->target, args));
     if (args->more_count > 0) { // each by itself
         for (int i = -1; i < args->more_count; i++) {

@@ -3,6 +3,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/half_ops.h"
 #include "kernels/cpu/limits.h"
+#include "kernels/cpu/matrix_units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum { FT_BUFFER_ALIGNMENT = 256, FT_HUGE_PAGE = 2 << 20 };
 
 // ---- instruction sets -------------------------------------------------------------------------------------------
 
-extern const ft_op_table ft_cpu_ops_portable, ft_cpu_ops_avx2, ft_cpu_ops_avx512;
+extern const ft_op_table ft_cpu_ops_portable, ft_cpu_ops_avx2, ft_cpu_ops_avx512, ft_cpu_ops_neon;
 
 static bool always(void) { return true; }
 // __builtin_cpu_supports also asks whether the operating system saves the registers.
@@ -26,23 +27,33 @@ static bool has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
 }
+// A unit with bits of its own is as good as none.
+bool ft_bf16_unit_agrees_avx512(ft_bf16_unit unit);
+static bool has_dot(void) { return has_avx512() && ft_cpu_has_avx512_bf16() && ft_bf16_unit_agrees_avx512(FT_BF16_BY_DOT); }
+static bool has_amx(void) { return has_avx512() && ft_cpu_has_amx_bf16() && ft_bf16_unit_agrees_avx512(FT_BF16_BY_AMX); }
 #endif
 
 typedef struct ft_isa {
     const char *name;
     bool (*present)(void);
     const ft_op_table *ops;
+    ft_bf16_unit bf16;
 } ft_isa;
 
 static const ft_isa isas[] = {
     // best first
 #if FT_HAVE_ISA_avx512
-    {"avx512", has_avx512, &ft_cpu_ops_avx512},
+    {"amx_bf16", has_amx, &ft_cpu_ops_avx512, FT_BF16_BY_AMX},
+    {"avx512_bf16", has_dot, &ft_cpu_ops_avx512, FT_BF16_BY_DOT},
+    {"avx512", has_avx512, &ft_cpu_ops_avx512, FT_BF16_BY_FMA},
 #endif
 #if FT_HAVE_ISA_avx2
-    {"avx2", has_avx2, &ft_cpu_ops_avx2},
+    {"avx2", has_avx2, &ft_cpu_ops_avx2, FT_BF16_BY_FMA},
 #endif
-    {"portable", always, &ft_cpu_ops_portable},
+#if FT_HAVE_ISA_neon
+    {"neon", always, &ft_cpu_ops_neon, FT_BF16_BY_FMA}, // part of the architecture
+#endif
+    {"portable", always, &ft_cpu_ops_portable, FT_BF16_BY_FMA},
 };
 enum { ISAS = sizeof isas / sizeof isas[0] };
 
@@ -192,6 +203,7 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     }
     cpu->threads = threads;
     cpu->target = ft_cpu_target(threads);
+    cpu->bf16 = isa->bf16;
     ft_device *d = &opened->device;
     d->name = "cpu";
     char chip[80];

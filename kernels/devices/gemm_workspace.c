@@ -1,9 +1,10 @@
+#include "kernels/cpu/gemm_bf16_plan.h"
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/half_ops.h"
 #include "kernels/half.h"
 #include "kernels/ops/geometry.h"
 
-// In 16 bits each by itself, one after the other.
+// In fp16 each by itself, one after the other.
 static size_t largest_part(const ft_target *target, const ft_gemm_args *args) {
     size_t most = 0;
     for (int i = -1; i < args->more_count; i++) {
@@ -16,6 +17,10 @@ static size_t largest_part(const ft_target *target, const ft_gemm_args *args) {
 
 size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args) {
     if (target->backend == FT_BACKEND_CUDA) return FT_CUDA_GEMM_WORKSPACE;
+    if (ft_gemm_is_bf16(args)) {
+        const ft_gemm_bf16_plan plan = ft_gemm_bf16_plan_of(args);
+        return (plan.a_words + plan.b_words + plan.c_words) * sizeof(float) * (size_t)target->threads;
+    }
     if (args->more_count > 0 && ft_is_half(args->a.dtype)) return largest_part(target, args);
     ft_gemm_view view = ft_gemm_view_of(args);
     size_t b_floats, a_floats;

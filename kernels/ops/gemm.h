@@ -6,6 +6,9 @@
 // Determinism (CPU): each element is ONE chain of fused multiply-adds over k = 0..K-1 in order, starting from 0 or, with
 // accumulate, from C. So a result does not depend on the other rows or columns present, on the thread count or on the
 // instruction set, and, where C is fp32, splitting K over several accumulating calls changes no bit.
+// Of bf16 with A as it lies the sum is another one: that of AMX's tiles, two chains for every 32 k (kernels/cpu/bf16.h). All of the
+// above holds, but K may be split at multiples of 32 alone. Micro-batches split K of gradients of weights anywhere: with A transposed
+// (K are tokens) bf16, too, has the one chain, of the numbers in fp32.
 #ifndef FT_GEMM_H
 #define FT_GEMM_H
 #include "kernels/ops/op.h"

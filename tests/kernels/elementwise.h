@@ -108,7 +108,7 @@ __attribute__((unused)) static bool few_cases(void) {
 }
 
 // ---- every way to run ----------------------------------------------------------------------------------------------
-static const char *const test_isas[] = {"portable", "avx2", "avx512"};
+static const char *const test_isas[] = {"portable", "avx2", "avx512", "neon"};
 typedef void test_run(ft_device *device, const void *test_case, float *out);
 
 #ifdef FT_TEST_EMULATED

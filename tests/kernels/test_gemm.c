@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {"avx512", "avx2", "portable"};
-enum { ISAS = 3, MAX_THREADS = 4 };
+static const char *const isas[] = {"avx512", "avx2", "neon", "portable"};
+enum { ISAS = 4, MAX_THREADS = 4 };
 static ft_device *devices[ISAS][MAX_THREADS + 1]; // NULL where this machine lacks the instruction set
 static ft_device *best;
 

@@ -47,6 +47,7 @@ static void on_every_cpu(void (*check)(ft_device *device, ft_dtype dtype)) {
 
 static void check_gemm(ft_device *device, ft_dtype dtype, int64_t m, int64_t n, int64_t k, int variant) {
     const bool trans_a = variant & 1, trans_b = variant & 2, accumulate = variant & 4, to_fp32 = variant & 8;
+    if (dtype == FT_BF16 && !trans_a) return; // another sum: test_gemm_bf16.c
     const ft_dtype of_c = to_fp32 ? FT_F32 : dtype;
     typed a = random_of(dtype, trans_a ? k : m, trans_a ? m : k, 3),
           b = random_of(dtype, trans_b ? n : k, trans_b ? k : n, 1);

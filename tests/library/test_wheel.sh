@@ -34,7 +34,7 @@ inside() { env -i HOME="$scratch" PATH=/usr/bin:/bin FTENGINE_LEDGER_DIR="$scrat
 best=portable
 grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo && best=avx2
 grep -qw avx512f /proc/cpuinfo && grep -qw avx512bw /proc/cpuinfo && grep -qw avx512vl /proc/cpuinfo && grep -qw avx512dq /proc/cpuinfo && best=avx512
-[ "$(uname -m)" = x86_64 ] || best=portable
+[ "$(uname -m)" = x86_64 ] || best=neon
 
 # try [OPTION...]: of wheel.py; the wheel is then $wheel
 try() {

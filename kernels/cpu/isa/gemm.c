@@ -1,6 +1,7 @@
 // gemm.c - the matrix product: who computes which block (see gemm_plan.h), block by block.
+#include "kernels/cpu/gemm_bf16_plan.h"
 #include "kernels/cpu/gemm_plan.h"
-#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/gemm_bf16.h"
 #include "kernels/cpu/isa/tiles/gemm_pack.h"
 #include "kernels/ops/check.h"
 #include "kernels/ops/gemm.h"
@@ -24,6 +25,10 @@ static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0,
     for (int i = 0; i < all->count; i++) {
         int first = all->first[i], width = all->first[i + 1] - first;
         int real = n - first < width ? (int)n - first : width;
+        if (v->b_half) {
+            pack_half_columns(v->b_half + k0 * v->ldb + n0 + first, v->ldb, k, real, width, out + first * k);
+            continue;
+        }
         if (v->trans_b)
             pack_rows(v->b + (n0 + first) * v->ldb + k0, v->ldb, k, real, width, out + first * k);
         else
@@ -37,7 +42,8 @@ static void multiply_block(const ft_gemm_view *v, int64_t m0, int64_t m, int64_t
     bool last_k = k0 + k == v->k;
     tile t = {.k = k, .a_row = v->lda, .b_row = v->ldb, .ldc = v->ldc, .load_c = k0 > 0 || v->accumulate};
     int mode = v->trans_a ? A_PACKED : v->trans_c ? C_SWAPPED : v->direct_b ? B_DIRECT : PLAIN;
-    if (v->trans_a) pack_tiles(v->a + k0 * v->lda + m0, v->lda, k, m, a_packed);
+    if (v->a_half) pack_half_tiles(v->a_half + k0 * v->lda + m0, v->lda, k, m, a_packed);
+    else if (v->trans_a) pack_tiles(v->a + k0 * v->lda + m0, v->lda, k, m, a_packed);
     for (int j = 0; j < all->count; j++) {
         int64_t first = all->first[j], vectors = (all->first[j + 1] - first) / REG_LANES;
         int64_t left = n - first - (vectors - 1) * REG_LANES;
@@ -104,6 +110,7 @@ static void multiply_part(void *context, int task, int thread) {
 
 FT_ISA_OP(gemm) {
     FT_TRY(ft_gemm_check(&ft_cpu_of(device)->target, args));
+    if (ft_gemm_is_bf16(args)) return FT_ISA_NAME(gemm_bf16)(device, args);
     job g = {.view = ft_gemm_view_of(args), .args = args, .scratch = args->workspace.data};
     if (g.view.m <= 0 || g.view.n <= 0) return FT_OK;
     ft_gemm_scratch(&g.view, &g.b_floats, &g.a_floats);

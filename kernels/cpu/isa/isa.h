@@ -1,6 +1,6 @@
 // isa.h - names of what is compiled once per instruction set.
 //
-// The sources in this folder are built as ft_cpu_portable, ft_cpu_avx2 and ft_cpu_avx512 with FT_ISA set to the name:
+// The sources in this folder are built as ft_cpu_portable, ft_cpu_avx2, ft_cpu_avx512 and ft_cpu_neon with FT_ISA set to the name:
 //     FT_ISA_OP(gemm) { ... }      defines ft_status ft_gemm_avx2(ft_device *device, const ft_gemm_args *args) and so on.
 // Everything else in these files must be static. Code must not depend on the instruction set in its results: see vec.h.
 #ifndef FT_CPU_ISA_H
@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu.h"
 
 #if !defined(FT_ISA)
-#error "FT_ISA must name the instruction set: portable, avx2 or avx512"
+#error "FT_ISA must name the instruction set: portable, avx2, avx512 or neon"
 #endif
 #define FT_ISA_JOIN_(name, isa) ft_##name##_##isa
 #define FT_ISA_JOIN(name, isa) FT_ISA_JOIN_(name, isa)

@@ -1,6 +1,6 @@
-// vec.h - 16 lanes of fp32 or uint32, whatever the machine: one AVX-512 register, two AVX2 registers, or a plain array.
+// vec.h - 16 lanes of fp32 or uint32, whatever the machine: one AVX-512 register, two AVX2 registers, four NEON registers, or a plain array.
 //
-// The three give the SAME BITS for every function here (NaN payloads aside), because each lane does the same IEEE
+// The four give the SAME BITS for every function here (NaN payloads aside), because each lane does the same IEEE
 // operations in the same order: fused where the name says fma, never contracted elsewhere (-ffp-contract=off), and
 // reductions have one fixed tree. Kernels written only with these therefore do not depend on the instruction set.
 //
@@ -19,6 +19,8 @@
 
 #if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
 #include <immintrin.h>
+#elif defined(FT_ISA_neon)
+#include <arm_neon.h>
 #endif
 
 enum { FT_LANES = 16 };
@@ -28,6 +30,8 @@ enum { FT_LANES = 16 };
 #include "kernels/cpu/isa/lanes/vec_avx512.h"
 #elif defined(FT_ISA_avx2)
 #include "kernels/cpu/isa/lanes/vec_avx2.h"
+#elif defined(FT_ISA_neon)
+#include "kernels/cpu/isa/lanes/vec_neon.h"
 #else
 #include "kernels/cpu/isa/lanes/vec_portable.h"
 #endif

@@ -10,7 +10,7 @@
 // For functions of many operations. Sixteen scalars of the portable kind are a heap of code: inlined everywhere it
 // takes minutes to compile with sanitizers, and gains nothing, since each of its multiply-adds is a library call
 // already.
-#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+#if !defined(FT_ISA_portable)
 #define FT_VMATH FT_VEC
 #else
 #define FT_VMATH static __attribute__((noinline, unused))

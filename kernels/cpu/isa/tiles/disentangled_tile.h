@@ -22,7 +22,7 @@
 
 #if defined(FT_ISA_avx512)
 enum { SLANT_ROWS = 16 };
-#elif defined(FT_ISA_avx2)
+#elif defined(FT_ISA_avx2) || defined(FT_ISA_neon)
 enum { SLANT_ROWS = 4 };
 #else
 enum { SLANT_ROWS = 2 };

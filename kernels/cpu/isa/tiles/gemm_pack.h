@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/isa/tiles/gemm_kernel.h"
+#include "kernels/half.h"
 
 // Columns of a block, cut into panels of nearly equal width: 4 vectors make 2 + 2, since a tile of 3 + 1 would leave
 // the second one short of independent chains. Panel i: out[first[i] * k + p * width + j] = B(p, first[i] + j), 0 beyond
@@ -54,6 +55,14 @@ static void pack_rows(const float *b, int64_t ldb, int64_t k, int n, int width, 
         for (int64_t p = 0; p < k; p++)
             out[p * width + j] = j < n ? b[p] : 0.0f;
 }
+// The same as pack_columns, of bf16.
+static void pack_half_columns(const uint16_t *b, int64_t ldb, int64_t k, int n, int width, float *out) {
+    for (int64_t p = 0; p < k; p++, b += ldb, out += width) {
+        for (int j = 0; j < n; j += 2 * LINE) __builtin_prefetch((const void *)((uintptr_t)b + (uintptr_t)(AHEAD * ldb + j) * sizeof *b));
+        for (int j = 0; j < n; j++) out[j] = ft_from_bf16(b[j]);
+        for (int j = n; j < width; j++) out[j] = 0;
+    }
+}
 // Rows of the next tile when `left` remain. The last two share: 6 + 2 would leave the second one short of chains.
 static inline int tile_rows(int64_t left) {
     if (left >= 2 * TILE_ROWS) return TILE_ROWS;
@@ -77,6 +86,23 @@ static void pack_tiles(const float *a, int64_t lda, int64_t k, int64_t m, float 
         for (int64_t p = 0; p < k; p++)
             for (int i = 0; i < rows; i++)
                 out[p * TILE_ROWS + i] = a[p * lda + i];
+    }
+}
+// The same, of bf16.
+FT_VEC void widen_rows(const uint16_t *a, float *out, const int rows) {
+    for (int i = 0; i < rows; i++)
+        out[i] = ft_from_bf16(a[i]);
+}
+static void pack_half_tiles(const uint16_t *a, int64_t lda, int64_t k, int64_t m, float *out) {
+    enum { GROUP = 4 * TILE_ROWS };
+    for (; m >= GROUP + TILE_ROWS; m -= GROUP, a += GROUP, out += GROUP * k)
+        for (int64_t p = 0; p < k; p++)
+            for (int i = 0; i < GROUP; i += TILE_ROWS)
+                widen_rows(a + p * lda + i, out + i * k + p * TILE_ROWS, TILE_ROWS);
+    for (int rows; m > 0; m -= rows, a += rows, out += TILE_ROWS * k) {
+        rows = tile_rows(m);
+        for (int64_t p = 0; p < k; p++)
+            widen_rows(a + p * lda, out + p * TILE_ROWS, rows);
     }
 }
 

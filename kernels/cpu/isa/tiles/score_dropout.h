@@ -37,6 +37,9 @@ FT_VEC void u_join_halves(u16x a, u16x b, u16x *low, u16x *high) {
 #elif defined(FT_ISA_avx2)
     *low = (u16x){a.lo, b.lo};
     *high = (u16x){a.hi, b.hi};
+#elif defined(FT_ISA_neon)
+    *low = (u16x){{a.q[0], a.q[1], b.q[0], b.q[1]}};
+    *high = (u16x){{a.q[2], a.q[3], b.q[2], b.q[3]}};
 #else
     for (int i = 0; i < 8; i++) {
         low->x[i] = a.x[i];

@@ -16,7 +16,7 @@
 // Tiles of C in registers: SKEW_ROWS x SKEW_VECTORS, and fewer rows of one vector for what is left of the columns.
 #if defined(FT_ISA_avx512)
 enum { SKEW_VECTORS = 4, SKEW_ROWS = 6 };
-#elif defined(FT_ISA_avx2)
+#elif defined(FT_ISA_avx2) || defined(FT_ISA_neon)
 enum { SKEW_VECTORS = 1, SKEW_ROWS = 4 };
 #else
 enum { SKEW_VECTORS = 1, SKEW_ROWS = 2 };
@@ -75,7 +75,7 @@ typedef void skew_function(const skewed *s);
     { skew_plain_##rows##x##vectors, skew_table_##rows##x##vectors }
 // clang-format off
 FT_SKEWS(1, 1) FT_SKEWS(2, 1)
-#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+#if !defined(FT_ISA_portable)
 FT_SKEWS(3, 1) FT_SKEWS(4, 1)
 #endif
 #if defined(FT_ISA_avx512)
@@ -85,7 +85,7 @@ FT_SKEWS(1, 4) FT_SKEWS(2, 4) FT_SKEWS(3, 4) FT_SKEWS(4, 4) FT_SKEWS(5, 4) FT_SK
 // By rows - 1 and whether there is a table.
 static skew_function *const skews_of_1[SKEW_ROWS][2] = {
     FT_SKEW_NAMES(1, 1), FT_SKEW_NAMES(2, 1),
-#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+#if !defined(FT_ISA_portable)
     FT_SKEW_NAMES(3, 1), FT_SKEW_NAMES(4, 1),
 #endif
 #if defined(FT_ISA_avx512)

@@ -15,7 +15,7 @@
 // Tiles of C in registers, TILE_ROWS_<vectors> x vectors: as many as there are registers, enough to hide the latency.
 #if defined(FT_ISA_avx512)
 enum { TILE_VECTORS = 4, TILE_ROWS_1 = 8, TILE_ROWS_2 = 8, TILE_ROWS_4 = 6, TILE_ROWS_MOST = 8 };
-#elif defined(FT_ISA_avx2)
+#elif defined(FT_ISA_avx2) || defined(FT_ISA_neon)
 enum { TILE_VECTORS = 1, TILE_ROWS_1 = 6, TILE_ROWS_MOST = 6 };
 #else
 enum { TILE_VECTORS = 1, TILE_ROWS_1 = 2, TILE_ROWS_MOST = 2 };
@@ -87,7 +87,7 @@ typedef void tile_function(const tile_operands *t);
     { tile_rows_##rows##x##of, tile_columns_##rows##x##of }
 // clang-format off
 FT_TILES(1, 1) FT_TILES(2, 1) FT_MASKED_TILES(1) FT_MASKED_TILES(2)
-#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+#if !defined(FT_ISA_portable)
 FT_TILES(3, 1) FT_TILES(4, 1) FT_TILES(5, 1) FT_TILES(6, 1)
 FT_MASKED_TILES(3) FT_MASKED_TILES(4) FT_MASKED_TILES(5) FT_MASKED_TILES(6)
 #endif
@@ -98,7 +98,7 @@ FT_TILES(1, 4) FT_TILES(2, 4) FT_TILES(3, 4) FT_TILES(4, 4) FT_TILES(5, 4) FT_TI
 #define FT_TILES_OF(of)                                                                                                \
     {FT_TILE_NAMES(of, 1), FT_TILE_NAMES(of, 2), FT_TILE_NAMES(of, 3), FT_TILE_NAMES(of, 4),                           \
      FT_TILE_NAMES(of, 5), FT_TILE_NAMES(of, 6), FT_TILE_NAMES(of, 7), FT_TILE_NAMES(of, 8)}
-#elif defined(FT_ISA_avx2)
+#elif defined(FT_ISA_avx2) || defined(FT_ISA_neon)
 #define FT_TILES_OF(of)                                                                                                \
     {FT_TILE_NAMES(of, 1), FT_TILE_NAMES(of, 2), FT_TILE_NAMES(of, 3),                                                 \
      FT_TILE_NAMES(of, 4), FT_TILE_NAMES(of, 5), FT_TILE_NAMES(of, 6)}

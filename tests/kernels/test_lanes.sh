@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Every function of kernels/cpu/isa/lanes, and the tiles of products, have the bits of plain C on every instruction set: AVX2 and AVX-512 where this
+# processor has them, NEON under qemu's emulation where its cross compiler is installed (tools/install.sh aarch64).
+# ctest: sanitize=leave
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+vectors=4000
+# build NAME COMPILER FLAGS...: lanes_hash for an instruction set
+build() {
+    "$2" -std=gnu17 -I"$SOURCE_DIR" -D_GNU_SOURCE -DFT_ISA="$1" -DFT_ISA_"$1"=1 -O2 -fno-math-errno -fno-trapping-math -ffp-contract=off -w "${@:3}" \
+        "$SOURCE_DIR/tests/kernels/lanes/lanes_hash.c" -o "hash_$1" -lm 2>err || fail "$1 does not compile"
+}
+# same NAME [PREFIX...]: what it says is what plain C says
+same() {
+    "${@:2}" ./hash_"$1" $vectors >"$1.txt" || fail "$1 ends with $?"
+    cmp -s "$1.txt" portable.txt || fail "$1 differs from plain C: $(diff "$1.txt" portable.txt)"
+    echo "$1: $(wc -l <"$1.txt") functions with the bits of plain C"
+}
+compiler=${CC:-cc}
+build portable "$compiler"
+./hash_portable $vectors >portable.txt || fail "plain C ends with $?"
+[ "$(wc -l <portable.txt)" -ge 50 ] || fail "$(wc -l <portable.txt) functions"
+if [ "$(uname -m)" = x86_64 ]; then
+    flags=" $(grep -m1 '^flags' /proc/cpuinfo) "
+    if [[ $flags == *" avx2 "* && $flags == *" fma "* ]]; then
+        build avx2 "$compiler" -mavx2 -mfma -mf16c && same avx2
+    fi
+    if [[ $flags == *" avx512bw "* && $flags == *" avx512dq "* && $flags == *" avx512vl "* ]]; then
+        build avx512 "$compiler" -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -DFT_MODEL_UNITS && same avx512
+        echo "VDPBF16PS and AMX: the loops, on a model of the instructions; the units themselves are tried by kernels/gemm_bf16"
+    fi
+    if command -v aarch64-linux-gnu-gcc qemu-aarch64-static >/dev/null; then
+        build neon aarch64-linux-gnu-gcc -fsigned-char -static && same neon qemu-aarch64-static
+    else
+        echo "NEON is not looked at: tools/install.sh aarch64 installs the cross compiler and the emulator"
+    fi
+elif [ "$(uname -m)" = aarch64 ]; then
+    build neon "$compiler" -fsigned-char && same neon
+fi
