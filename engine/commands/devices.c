@@ -24,6 +24,7 @@ typedef struct cpu_facts {
     int threads;
     size_t total_bytes, available_bytes; // available: 0 where the system does not say
     ft_host_limits limits;
+    ft_cpu_units units;
     ledger_facts ledger;
 } cpu_facts;
 
@@ -75,6 +76,7 @@ static ft_status read_cpu(cpu_facts *cpu) {
     cpu->available_bytes = ft_cpu_available_bytes();
     ft_device_close(device);
     ft_host_limits_read(&cpu->limits);
+    cpu->units = ft_cpu_units_read();
     ft_candidate candidate;
     FT_TRY(ft_candidate_cpu(&candidate));
     read_ledger(&candidate, &cpu->ledger);
@@ -162,11 +164,22 @@ static void print_limits(const ft_host_limits *limits) {
     }
 }
 
+static void print_units(const ft_cpu_units *units) {
+    const char *between = "        units ";
+    for (int i = 0; i < FT_CPU_UNITS; i++) {
+        if (!ft_has_unit(units->usable | units->refused, (ft_cpu_unit)i)) continue;
+        printf("%s%s%s", between, ft_cpu_unit_name((ft_cpu_unit)i), ft_has_unit(units->refused, (ft_cpu_unit)i) ? " (the system does not let us use it)" : "");
+        between = ", ";
+    }
+    if ((units->usable | units->refused) != 0) printf("\n");
+}
+
 static void print_cpu(const cpu_facts *cpu) {
     char total[24], available[24];
     printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
     if (cpu->available_bytes > 0) printf(", %s available", ft_bytes_text(cpu->available_bytes, available));
     printf("\n");
+    print_units(&cpu->units);
     print_limits(&cpu->limits);
     print_ledger(&cpu->ledger);
 }
@@ -229,12 +242,21 @@ static json_t *limits_json(const ft_host_limits *limits, bool *failed) {
     return list;
 }
 
+static json_t *units_json(unsigned set, bool *failed) {
+    json_t *list = json_array();
+    for (int i = 0; i < FT_CPU_UNITS; i++)
+        if (ft_has_unit(set, (ft_cpu_unit)i)) ft_json_append(list, json_string(ft_cpu_unit_name((ft_cpu_unit)i)), failed);
+    return list;
+}
+
 static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
     json_t *object = json_object();
     ft_json_put(object, "device", json_string("cpu"), failed);
     ft_json_put(object, "description", ft_json_text(cpu->description), failed);
     ft_json_put(object, "threads", json_integer(cpu->threads), failed);
     ft_json_put(object, "instruction_set", json_string(cpu->isa), failed);
+    ft_json_put(object, "units", units_json(cpu->units.usable, failed), failed);
+    ft_json_put(object, "units_refused", units_json(cpu->units.refused, failed), failed);
     ft_json_put(object, "total_bytes", json_integer((json_int_t)cpu->total_bytes), failed);
     ft_json_put(object, "available_bytes",
                 cpu->available_bytes > 0 ? json_integer((json_int_t)cpu->available_bytes) : json_null(), failed);

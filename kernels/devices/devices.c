@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/cpu/units.h"
 #include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/kernels.h"
 
@@ -116,4 +117,5 @@ size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
 size_t ft_cpu_available_bytes(void) { return ft_available_memory(); }
 size_t ft_cpu_stack_bytes(void) { return FT_POOL_STACK_BYTES + 4096; } // and its guard
 void ft_host_limits_read(ft_host_limits *limits) { ft_memory_limits(limits); }
+ft_cpu_units ft_cpu_units_read(void) { return ft_cpu_units_here(); }
 bool ft_host_limit_is_shared(const ft_host_limit *limit, int64_t pid) { return ft_limit_is_shared(limit, (long long)pid); }

@@ -11,6 +11,7 @@
 #ifndef FT_DEVICES_H
 #define FT_DEVICES_H
 
+#include "kernels/cpu_units.h"
 #include "kernels/gpu.h"
 #include "kernels/host_limits.h"
 #include "kernels/ops/device.h"
@@ -48,6 +49,8 @@ size_t ft_cpu_total_bytes(void);     // memory that this process may use
 size_t ft_cpu_available_bytes(void); // of that, what it could still take now; 0: unknown
 size_t ft_cpu_stack_bytes(void);     // addresses of one more thread
 void ft_host_limits_read(ft_host_limits *limits);
+// Where the processor has tiles the kernel is asked for them, once in a process.
+ft_cpu_units ft_cpu_units_read(void);
 // Does what process `pid` of this machine holds count under that limit too? Yes where nobody can see the process.
 bool ft_host_limit_is_shared(const ft_host_limit *limit, int64_t pid);
 

@@ -55,6 +55,10 @@ devices good "devices=2,memory=25769803776" --json
 [ "$(json out '[x["trains"] for x in d["devices"]]')" = "[True, False, False]" ] || fail "trains: $(cat out)"
 [ "$(json out 'd["devices"][0]["threads"] > 0 and d["devices"][0]["total_bytes"] > 2**20')" = True ] || fail "cpu: $(cat out)"
 [ "$(json out 'd["devices"][0]["instruction_set"] in d["devices"][0]["description"]')" = True ] || fail "cpu: $(cat out)"
+# Units by name, those of the instruction set among them; nothing that the processor lacks.
+[ "$(json out 'all(u in ("avx2", "avx512", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8") for u in d["devices"][0]["units"] + d["devices"][0]["units_refused"])')" = True ] || fail "units: $(cat out)"
+[ "$(json out 'd["devices"][0]["instruction_set"] in d["devices"][0]["units"] + ["portable"]')" = True ] || fail "units: $(cat out)"
+[ "$(json out 'set(d["devices"][0]["units"]) & set(d["devices"][0]["units_refused"])')" = "set()" ] || fail "units: $(cat out)"
 [ "$(json out 'd["devices"][2]["total_bytes"], d["devices"][2]["free_bytes"], d["devices"][2]["compute_capability"], d["devices"][2]["pci"]')" = \
     "(25769803776, 25769803776, '8.0', '0000:3c:00.0')" ] || fail "cuda:1: $(cat out)"
 [ "$(json out 'd["cuda"]["driver"], d["cuda"]["supports_cuda"], d["cuda"]["missing"]')" = "('535.129.03', '12.2', None)" ] ||
