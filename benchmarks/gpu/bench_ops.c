@@ -126,6 +126,7 @@ ROWS(span_cross_entropy, logits, losses)
 ROWS(squared_error, logits, losses)
 ROWS(cast, x, y)
 ROWS(dequantise, y, y)
+ROWS(int8_product, x, y)
 ROWS(row_norm, w, b)
 ROWS(column_scale, x, y)
 static call of_gradient_norm(const ft_gradient_norm_args *a) {

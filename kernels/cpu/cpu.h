@@ -14,6 +14,7 @@ typedef struct ft_cpu {
     ft_pool *pool;
     int threads;
     ft_bf16_unit bf16;
+    bool has_vnni; // of AVX-512
 } ft_cpu;
 
 const ft_cpu *ft_cpu_of(const ft_device *device); // of a CPU device

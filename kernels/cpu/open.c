@@ -3,7 +3,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/half_ops.h"
 #include "kernels/cpu/limits.h"
-#include "kernels/cpu/matrix_units.h"
+#include "kernels/cpu/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,9 @@ static bool has_avx512(void) {
 }
 // A unit with bits of its own is as good as none.
 bool ft_bf16_unit_agrees_avx512(ft_bf16_unit unit);
-static bool has_dot(void) { return has_avx512() && ft_cpu_has_avx512_bf16() && ft_bf16_unit_agrees_avx512(FT_BF16_BY_DOT); }
-static bool has_amx(void) { return has_avx512() && ft_cpu_has_amx_bf16() && ft_bf16_unit_agrees_avx512(FT_BF16_BY_AMX); }
+static bool uses(ft_cpu_unit unit) { return (ft_cpu_units_here().usable >> unit & 1) != 0; }
+static bool has_dot(void) { return has_avx512() && uses(FT_UNIT_AVX512_BF16) && ft_bf16_unit_agrees_avx512(FT_BF16_BY_DOT); }
+static bool has_amx(void) { return has_avx512() && uses(FT_UNIT_AMX_BF16) && ft_bf16_unit_agrees_avx512(FT_BF16_BY_AMX); }
 #endif
 
 typedef struct ft_isa {
@@ -202,6 +203,9 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
         return status;
     }
     cpu->threads = threads;
+#if FT_HAVE_ISA_avx512
+    cpu->has_vnni = __builtin_cpu_supports("avx512vnni");
+#endif
     cpu->target = ft_cpu_target(threads);
     cpu->bf16 = isa->bf16;
     ft_device *d = &opened->device;

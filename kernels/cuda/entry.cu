@@ -34,6 +34,7 @@ static ft_status ready() {
 }
 
 #define ft_cuda_gemm nullptr // the program's, on cuBLASLt
+#define ft_cuda_int8_product nullptr // of CPUs: ft_int8_product_check refuses it
 
 extern "C" __attribute__((visibility("default"))) ft_cuda_module_entry ft_cuda_module_get; // as module.h has it
 const ft_cuda_module_table *ft_cuda_module_get(const ft_cuda_module_host *of_program) {

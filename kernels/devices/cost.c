@@ -140,6 +140,12 @@ ft_cost ft_squared_error_cost(const ft_squared_error_args *a) {
 }
 ft_cost ft_cast_cost(const ft_cast_args *a) { return (ft_cost){elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_dequantise_cost(const ft_dequantise_args *a) { return (ft_cost){2 * elements(a->y), bytes(a->x) + bytes(a->y), 0}; }
+// Multiply-adds of 8 bits count as a quarter of one each: as many go into a register.
+ft_cost ft_int8_product_cost(const ft_int8_product_args *a) {
+    const double weights = elements(a->y) > 0 ? (double)a->y.cols * (double)a->x.cols : 0;
+    return (ft_cost){elements(a->x) * (double)a->y.cols / 2, bytes(a->x) + weights + bytes(a->y), (double)a->x.rows};
+}
+
 ft_cost ft_row_norm_cost(const ft_row_norm_args *a) {
     return (ft_cost){2 * elements(a->w) * (double)(a->a.rows + 2), bytes(a->w) + bytes(a->a) + bytes(a->b) + bytes(a->out), 0};
 }

@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm_bf16_plan.h"
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/half_ops.h"
+#include "kernels/cpu/int8_plan.h"
 #include "kernels/half.h"
 #include "kernels/ops/geometry.h"
 
@@ -26,4 +27,8 @@ size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args) {
     size_t b_floats, a_floats;
     ft_gemm_scratch(&view, &b_floats, &a_floats);
     return (b_floats + a_floats) * sizeof(float) * (size_t)target->threads + ft_cpu_copies_gemm(args);
+}
+
+size_t ft_int8_product_workspace(const ft_target *target, const ft_int8_product_args *args) {
+    return target->backend == FT_BACKEND_CUDA ? 0 : ft_int8_plan_of(args).bytes;
 }

@@ -19,6 +19,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/gated.h"
 #include "kernels/ops/gemm.h"
+#include "kernels/ops/int8_product.h"
 #include "kernels/ops/layernorm.h"
 #include "kernels/ops/losses.h"
 #include "kernels/ops/magnitude.h"

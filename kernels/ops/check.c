@@ -367,6 +367,32 @@ ft_status ft_dequantise_check(const ft_target *target, const ft_dequantise_args 
     FT_REQUIRE_WORKSPACE(dequantise, target, args);
 }
 
+// A plan and a run alike end here, before anything is taken.
+static ft_status refuse_int8(const ft_target *target) {
+    if (target->backend != FT_BACKEND_CUDA) return FT_OK;
+    ft_fail(FT_INVALID, "device.name", "products of int8 are computed on CPUs, not on CUDA devices");
+    ft_hint("device.name=cpu, or --precision bf16");
+    return FT_INVALID;
+}
+
+ft_status ft_int8_product_check(const ft_target *target, const ft_int8_product_args *args) {
+    static const char op[] = "int8_product";
+    FT_TRY(refuse_int8(target));
+    const int64_t rows = args->x.rows, k = args->x.cols;
+    int64_t outputs = 0;
+    FT_REQUIRE(op, ft_is_matrix(args->x, rows, k) && k > 0 && k <= FT_INT8_MOST_COLUMNS);
+    FT_REQUIRE(op, args->parts > 0 && args->parts <= FT_INT8_MOST_PARTS);
+    for (int i = 0; i < args->parts; i++) {
+        const ft_int8_part *p = &args->part[i];
+        FT_REQUIRE(op, p->outputs > 0 && p->first >= 0 && p->first <= p->rows - p->outputs);
+        FT_REQUIRE(op, ft_is_vector_of(FT_U8, p->w, (int64_t)ft_quantised_layout_of(FT_INT8, p->rows, k).bytes));
+        FT_REQUIRE(op, (uintptr_t)p->w.data % 16 == 0);
+        outputs += p->outputs;
+    }
+    FT_REQUIRE(op, ft_is_matrix(args->y, rows, outputs) && ft_is_optional_vector(args->bias, outputs));
+    FT_REQUIRE_WORKSPACE(int8_product, target, args);
+}
+
 ft_status ft_row_norm_check(const ft_target *target, const ft_row_norm_args *args) {
     static const char op[] = "row_norm";
     const int64_t rows = args->w.rows, cols = args->w.cols, rank = args->a.rows;

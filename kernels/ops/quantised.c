@@ -70,14 +70,20 @@ static void quantise_nf4(const float *x, int64_t count, uint8_t *codes, float *s
     }
 }
 
+// To the nearest whole number, halves to even, as nearbyintf: of what is far below 2^22. Loops of it become vectors on every processor.
+static float nearest_whole(float x) {
+    const float far = 12582912.0f; // 1.5 * 2^23
+    return x + far - far;
+}
+
 static void quantise_int8(const float *x, int64_t rows, int64_t cols, int8_t *codes, float *scales) {
     for (int64_t row = 0; row < rows; row++) {
         const float *from = x + row * cols;
         float most = 0;
-        for (int64_t i = 0; i < cols; i++) most = fmaxf(most, fabsf(from[i]));
+        for (int64_t i = 0; i < cols; i++) most = most < fabsf(from[i]) ? fabsf(from[i]) : most;
         scales[row] = most;
-        const float by = most > 0 ? 1.0f / most * 127.0f : 0;
-        for (int64_t i = 0; i < cols; i++) codes[row * cols + i] = (int8_t)nearbyintf(from[i] * by);
+        const float by = most > 1e-36f ? 1.0f / most * 127.0f : 0; // below, the factor is infinite
+        for (int64_t i = 0; i < cols; i++) codes[row * cols + i] = (int8_t)nearest_whole(from[i] * by);
     }
 }
 
