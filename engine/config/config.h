@@ -121,7 +121,9 @@ typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FO
 // What the head reads: as the model's class has it, or the mean of a text's rows.
 typedef enum ft_head_pooling { FT_HEAD_AUTO = 0, FT_HEAD_MEAN } ft_head_pooling;
 typedef enum ft_window_pooling { FT_POOLING_AUTO = 0, FT_POOLING_MEAN, FT_POOLING_MAX } ft_window_pooling;
-typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16 } ft_precision;
+// AUTO: fp32, and what bf16 would bring is said. INT8: of predictions, whose rows are fp32 but for products (kernels/ops/int8_product.h).
+typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16, FT_PRECISION_AUTO, FT_PRECISION_INT8, FT_PRECISIONS } ft_precision;
+static inline bool ft_precision_is_half(ft_precision p) { return p == FT_PRECISION_BF16 || p == FT_PRECISION_FP16; }
 
 typedef struct ft_int_list {
     int32_t count;

@@ -15,7 +15,8 @@ static const ft_option_choice scheduler_choices[] = {{"linear", FT_SCHED_LINEAR}
 static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32},    {"float32", FT_PRECISION_FP32},
                                                      {"bf16", FT_PRECISION_BF16},    {"bfloat16", FT_PRECISION_BF16},
                                                      {"fp16", FT_PRECISION_FP16},    {"float16", FT_PRECISION_FP16},
-                                                     {"half", FT_PRECISION_FP16},    {NULL, 0}};
+                                                     {"half", FT_PRECISION_FP16},    {"auto", FT_PRECISION_AUTO},
+                                                     {"int8", FT_PRECISION_INT8},    {NULL, 0}};
 #define TASK_ALSO(problem_type, id) {problem_type, FT_TASK_##id},
 #define TASK_SAME(problem_type, id)
 #define FT_TASK_LINE(id, name, also, problem_type, ...) {#name, FT_TASK_##id}, TASK_##also(problem_type, id)
@@ -135,6 +136,7 @@ static const ft_option rows[] = {
                    "the memory there and are several times faster on a GPU, but slower on the CPU, which only rounds to "
                    "them; gradients and moments of the weights, and the weights that are trained and saved, are fp32 "
                    "throughout. fp16 scales the loss (a power of two that halves when a step overflows, which is then "
-                   "left out, and doubles after 2000 good ones); bf16 needs no scale. eval and predict take it too."),
+                   "left out, and doubles after 2000 good ones); bf16 needs no scale. auto is fp32, and says what bf16 would take. eval and predict "
+                   "take it too, and they alone int8: on a CPU, products of the layers in 8 bits, a step a row and an output."),
 };
 const ft_section ft_train_section = {.name = "train", .help = "How it is trained.", .rows = rows, .count = ROWS};

@@ -31,7 +31,8 @@ static ft_status check_options(const ft_model_config *c, const ft_config *o) {
 }
 
 static ft_dtype dtype_of(ft_precision precision) {
-    static const ft_dtype dtypes[] = {[FT_PRECISION_FP32] = FT_F32, [FT_PRECISION_BF16] = FT_BF16, [FT_PRECISION_FP16] = FT_F16};
+    static const ft_dtype dtypes[] = {[FT_PRECISION_FP32] = FT_F32, [FT_PRECISION_BF16] = FT_BF16, [FT_PRECISION_FP16] = FT_F16,
+                                      [FT_PRECISION_AUTO] = FT_F32, [FT_PRECISION_INT8] = FT_F32};
     return dtypes[precision];
 }
 
@@ -198,6 +199,16 @@ static ft_storage storage_of(ft_keep keep) {
 // What is kept in another form is frozen, and products read it by way of fp32 or of few bits.
 static ft_status set_storage(ft_model *m, const ft_config *o) {
     ft_parameters *p = &m->parameters;
+    const bool usual = o->model.storage == FT_KEEP_AS_READ || o->model.storage == FT_KEEP_AUTO || o->model.storage == FT_KEEP_INT8;
+    if (o->train.precision == FT_PRECISION_INT8) {
+        if (!usual) {
+            ft_fail(FT_INVALID, "model.storage", "%s beside train.precision=int8, which keeps the weights of layers in int8", ft_keep_name(o->model.storage));
+            ft_hint("model.storage=int8 takes the numbers of the model's file for it");
+            return FT_INVALID;
+        }
+        p->storage = (ft_storage){FT_STORAGE_QUANTISED, .format = FT_INT8, .multiplied = true};
+        return FT_OK;
+    }
     p->storage = storage_of(o->model.storage);
     if (p->storage.kind == FT_STORAGE_AS_READ || (p->storage.kind == FT_STORAGE_TYPE && p->storage.dtype == m->dtype)) return FT_OK;
     if (p->storage.kind == FT_STORAGE_TYPE && p->storage.dtype != FT_F32 && m->dtype != FT_F32)

@@ -55,7 +55,7 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
         s.config.memory.offload = (ft_offload_choice)(config->memory.offload & ~(unsigned)FT_OFFLOAD_ACTIVATIONS);
     if (s.config.memory.recompute_activation == FT_RECOMPUTE_AUTO) s.config.memory.recompute_activation = FT_RECOMPUTE_TRUE;
     if (s.config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO) // what a run that does not fit otherwise makes of it
-        s.config.memory.recompute_layernorm = s.config.train.precision == FT_PRECISION_FP32 ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
+        s.config.memory.recompute_layernorm = ft_precision_is_half(s.config.train.precision) ? FT_RECOMPUTE_FALSE : FT_RECOMPUTE_TRUE;
     FT_TRY(try_size(&s, 1));
     double one_bytes = s.fits_bytes;
     while (s.fits > 0 && s.fits < most && s.fails > most)

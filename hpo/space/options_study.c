@@ -219,7 +219,7 @@ void ft_study_refuse_fitting(ft_config *c) {
         c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
     if (c->train.gradient_checkpointing == FT_AUTO) // which activations on the host would be without (memory.offload)
         c->train.gradient_checkpointing = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 ? 1 : 0;
-    if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && c->train.precision == FT_PRECISION_FP32)
+    if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && !ft_precision_is_half(c->train.precision))
         c->memory.recompute_activation = FT_RECOMPUTE_FALSE;
     if (c->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) c->memory.recompute_layernorm = FT_RECOMPUTE_FALSE;
     if (c->memory.offload == FT_OFFLOAD_AUTO) c->memory.offload = FT_OFFLOAD_NONE;

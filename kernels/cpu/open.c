@@ -29,7 +29,7 @@ static bool has_avx512(void) {
 }
 // A unit with bits of its own is as good as none.
 bool ft_bf16_unit_agrees_avx512(ft_bf16_unit unit);
-static bool uses(ft_cpu_unit unit) { return (ft_cpu_units_here().usable >> unit & 1) != 0; }
+static bool uses(ft_cpu_unit unit) { return ft_has_unit(ft_cpu_units_here().usable, unit); }
 static bool has_dot(void) { return has_avx512() && uses(FT_UNIT_AVX512_BF16) && ft_bf16_unit_agrees_avx512(FT_BF16_BY_DOT); }
 static bool has_amx(void) { return has_avx512() && uses(FT_UNIT_AMX_BF16) && ft_bf16_unit_agrees_avx512(FT_BF16_BY_AMX); }
 #endif

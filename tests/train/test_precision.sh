@@ -136,6 +136,48 @@ expect 2 "$FTENGINE" train $run output.dir=none train.precision=bf17
 one_error "bf17"
 says "bf16"
 expect 0 "$FTENGINE" eval bf16 --data "$here/validation.tsv" --precision fp16
-expect 2 "$FTENGINE" eval bf16 --data "$here/validation.tsv" --precision int8
-one_error "int8"
+expect 2 "$FTENGINE" eval bf16 --data "$here/validation.tsv" --precision int4
+one_error "int4"
+# shellcheck disable=SC2086
+train auto train.precision=auto train.max_steps=2
+says "precision  fp32 (train.precision = auto): bf16 would reserve"
+# shellcheck disable=SC2086
+train fp32 train.precision=fp32 train.max_steps=2
+same auto fp32
+[ "$(json auto/run.json 'd["precision"]')" = fp32 ] || fail "auto is another precision"
+
+# ---- 8 bits ------------------------------------------------------------------------------------------------------------------
+# Predictions alone: the same bits whatever computes them and how texts come together, about those of fp32, in planned memory.
+answers() { # NAME [OPTION...]
+    local name=$1
+    shift
+    expect 0 "$FTENGINE" predict bf16 --data "$here/validation.tsv" --json --logits "$@"
+    mv out "$name.jsonl"
+}
+answers exact
+answers int8 --precision int8 device.threads=1
+for way in device.threads=3 device.isa=portable eval.batch_size=1 eval.batch_size=5; do
+    answers other --precision int8 $way
+    cmp -s int8.jsonl other.jsonl || fail "int8: other bits with $way"
+done
+python3 - <<'PYTHON' || fail "int8 is not near fp32"
+import json
+exact, int8 = ([json.loads(line)["logits"] for line in open(name)] for name in ("exact.jsonl", "int8.jsonl"))
+values = [[v for row in rows for v in (row.values() if isinstance(row, dict) else row)] for rows in (exact, int8)]
+off = max(abs(a - b) for a, b in zip(*values))
+assert 0 < off < 0.05 * max(map(abs, values[0])), off
+PYTHON
+expect 0 "$FTENGINE" eval bf16 --data "$here/validation.tsv" --precision int8
+expect 0 "$FTENGINE" embed bf16 --data "$here/validation.tsv" --pooling mean --precision int8
+expect 0 "$FTENGINE" predict bf16 --data "$here/validation.tsv" --precision int8 --verbose
+need=$(python3 -c "import re; n, u = re.search(r'memory +([0-9.]+)([KMG])iB for the whole process', open('err').read()).groups(); print(int((float(n) + 0.01) * 2 ** {'K': 10, 'M': 20, 'G': 30}[u]))")
+expect 0 "$FTENGINE" predict bf16 --data "$here/validation.tsv" --precision int8 "memory.host_limit=$need"
+for command in "train $run output.dir=none" "plan $run"; do
+    # shellcheck disable=SC2086
+    expect 2 "$FTENGINE" $command train.precision=int8
+    one_error "int8 is for eval and predict"
+done
+[ ! -e none ] || fail "a run began in int8"
+expect 2 "$FTENGINE" predict bf16 --data "$here/validation.tsv" --precision int8 model.storage=nf4
+one_error "nf4 beside train.precision=int8"
 exit 0

@@ -60,7 +60,7 @@ static ft_status choose_lengths(table *t) {
 static void choose_columns(table *t) {
     const ft_option_choice *choice = ft_option_at(ft_option_find("train.precision"))->choices;
     for (; choice->name != NULL && t->column_count + 2 <= COLUMNS; choice++) {
-        bool known = false; // several names may stand for one value
+        bool known = choice->value > FT_PRECISION_FP16; // what is not a type of numbers that are trained in; several names may stand for one value
         for (int i = 0; i < t->column_count; i++)
             known |= t->columns[i].precision_value == choice->value;
         for (int on = 0; on < 2 && !known; on++)

@@ -143,6 +143,28 @@ static ft_status multiply_frozen(ft_pass *pass, ft_rows_kind kind, const ft_line
     return together ? multiply_together(pass, kind, args) : multiply(pass, kind, args);
 }
 
+// A weight that is multiplied as it is kept, in 8 bits. DoRA's norms ask for numbers.
+static bool is_multiplied_as_kept(const ft_pass *pass, const ft_linear *l) {
+    const ft_parameters *p = &pass->model->parameters;
+    return p->storage.multiplied && p->list[weight_of(l)].kept && !ft_dora_on(l);
+}
+
+static ft_status multiply_codes(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
+    const ft_parameters *p = &pass->model->parameters;
+    const bool each = l->each && !l->apart;
+    const int index = index_of(l, l->weight);
+    ft_int8_product_args args = {.x = x, .y = y, .bias = bias, .parts = each ? l->parts : 1}, largest;
+    if (args.parts > FT_INT8_MOST_PARTS) return ft_fail(FT_FAILED, "int8_product", "a layer of %d parts", args.parts);
+    for (int i = 0; i < args.parts; i++) {
+        const int at = each ? index + l->first + i : index;
+        const int64_t first = each || l->apart ? 0 : outputs_before(l, l->first), outputs = each ? outputs_before(l, l->first + i + 1) - outputs_before(l, l->first + i) : l->outputs;
+        args.part[i] = (ft_int8_part){ft_parameter_weight(p, at), p->list[at].rows, first, outputs};
+    }
+    largest = args;
+    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, int8_product, args, largest);
+}
+
 static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
     factor w;
     if (is_scattered(l)) {
@@ -150,6 +172,7 @@ static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear
             FT_TRY(trunk_product(pass, kind, &part, x, bias.data != NULL ? columns_of(l, n, bias) : bias, columns_of(l, n, y)));
         return FT_OK;
     }
+    if (is_multiplied_as_kept(pass, l)) return multiply_codes(pass, kind, l, x, bias, y);
     ft_status status = open_factor(pass, l, &w);
     if (status == FT_OK) status = multiply_frozen(pass, kind, l, (ft_gemm_args){.a = x, .b = w.rows, .c = y, .trans_b = true, .bias = bias});
     if (status == FT_OK && ft_dora_on(l)) status = ft_dora_forward(pass, kind, l, w.rows, x, bias, y);

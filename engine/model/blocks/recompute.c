@@ -23,7 +23,7 @@ ft_status ft_recompute_check(const ft_config *o) {
         ft_hint("set train.gradient_checkpointing=auto or on, or memory.offload=%s", ft_offload_name(o->memory.offload & ~(unsigned)FT_OFFLOAD_ACTIVATIONS));
         return FT_INVALID;
     }
-    if (o->train.precision == FT_PRECISION_FP32) return FT_OK;
+    if (!ft_precision_is_half(o->train.precision)) return FT_OK;
     if (o->memory.recompute_layernorm == FT_RECOMPUTE_TRUE) {
         ft_fail(FT_INVALID, "memory.recompute_layernorm", "true is for train.precision=fp32: in 16 bits a norm's output cannot be had again to the bit");
         ft_hint("set memory.recompute_layernorm=auto; train.gradient_checkpointing=on saves memory in every precision");
@@ -53,6 +53,6 @@ int ft_model_checkpoints(const ft_model *m) {
 void ft_model_set_recomputation(ft_model *m, const ft_config *o) {
     m->checkpoint_every = (int32_t)ft_checkpoint_every(o, m->device);
     m->inputs.on = ft_offloads_inputs(o, m->device);
-    m->keeps_activation = o->train.precision == FT_PRECISION_FP32 && o->memory.recompute_activation != FT_RECOMPUTE_TRUE;
+    m->keeps_activation = !ft_precision_is_half(o->train.precision) && o->memory.recompute_activation != FT_RECOMPUTE_TRUE;
     m->rebuilds_norms = o->memory.recompute_layernorm == FT_RECOMPUTE_TRUE;
 }

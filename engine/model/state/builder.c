@@ -19,6 +19,7 @@ void ft_build_prefix(ft_builder *b, const char *format, ...) {
 
 static bool trains(const ft_builder *b, const ft_parameter_spec *spec, const char *name) {
     if (spec->adapter) return true;
+    if (b->options->train.precision == FT_PRECISION_INT8 && b->options->adapter.type == FT_ADAPTER_NONE) return false; // it predicts
     if (b->options->adapter.type != FT_ADAPTER_NONE) return ft_adapter_trains(b->options, b->config, name);
     return b->trainable && (b->head || ft_trained_by_name(b->options, name));
 }

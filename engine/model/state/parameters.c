@@ -191,6 +191,7 @@ static int choose_layers(ft_parameters *p) {
 static bool is_kept(const ft_parameters *p, const ft_parameter *q) {
     const ft_storage *form = &p->storage;
     const bool other = form->kind == FT_STORAGE_QUANTISED || (form->kind == FT_STORAGE_TYPE && form->dtype != p->dtype);
+    if (form->multiplied && !ft_parameters_in_layer(p, (int)(q - p->list))) return false;
     return other && q->factor && !q->trainable;
 }
 

@@ -28,6 +28,7 @@ typedef struct ft_storage {
     enum { FT_STORAGE_AS_READ, FT_STORAGE_TYPE, FT_STORAGE_QUANTISED } kind;
     ft_dtype dtype;         // FT_STORAGE_TYPE
     ft_quantisation format; // FT_STORAGE_QUANTISED
+    bool multiplied;        // and products read it as it is (kernels/ops/int8_product.h): of the weights of layers alone; others are as read
 } ft_storage;
 
 // HOST: pinned. FILE: nothing is held, the numbers are read where a mapped file has them (parameters.h).

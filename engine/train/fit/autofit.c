@@ -25,7 +25,7 @@ typedef struct search {
 
 // What is saved by a run of this configuration as it is, and what of the rest is left to us by `asked`.
 static unsigned savings_of(const ft_room *room, const ft_config *c) {
-    const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || c->train.precision != FT_PRECISION_FP32;
+    const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || ft_precision_is_half(c->train.precision);
     return (activation ? FT_SAVE_ACTIVATION : 0u) |
            (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
            (ft_offloads_optimizer(c, room->device) ? FT_SAVE_OPTIMIZER : 0u) |
@@ -33,7 +33,7 @@ static unsigned savings_of(const ft_room *room, const ft_config *c) {
 }
 
 static unsigned free_savings(const ft_room *room, const ft_config *asked, unsigned savings) {
-    const bool fp32 = asked->train.precision == FT_PRECISION_FP32;
+    const bool fp32 = !ft_precision_is_half(asked->train.precision);
     unsigned free = 0;
     if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
     if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
@@ -221,7 +221,7 @@ static ft_status search_forms(search *s) {
     if (!s->stores || s->fit->choice.reserved > 0) return FT_OK;
     FT_TRY(find_frozen(s));
     for (int i = 1; i < FORMS && s->stores && s->fit->choice.reserved == 0; i++) {
-        if (forms[i] == FT_KEEP_BF16 && s->room->config->train.precision != FT_PRECISION_FP32) continue;
+        if (forms[i] == FT_KEEP_BF16 && ft_precision_is_half(s->room->config->train.precision)) continue;
         s->storage = forms[i];
         FT_TRY(search_settings(s));
     }

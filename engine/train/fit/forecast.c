@@ -54,11 +54,11 @@ static ft_status plan_least(ft_room *room) {
     return forecast(room, SIZE_MAX / 4);
 }
 
-ft_status ft_room_forecast_rest(const ft_room *room, ft_memory_counters *planned, ft_host_memory *host) {
+ft_status ft_room_forecast_as(const ft_room *room, const ft_config *config, ft_memory_counters *planned, ft_host_memory *host) {
     const ft_log_level level = ft_log_get_level();
     ft_rehearsal r;
     ft_log_set_level(FT_LOG_SILENT);
-    const ft_status status = ft_rehearse_again(room, room->config, SIZE_MAX / 4, &r);
+    const ft_status status = ft_rehearse_again(room, config, SIZE_MAX / 4, &r);
     if (status == FT_OK) {
         *planned = ft_memory_read(r.room.memory);
         ft_host_plan(&r.room, planned, planned->peak_reserved, 0, host);
@@ -70,6 +70,10 @@ ft_status ft_room_forecast_rest(const ft_room *room, ft_memory_counters *planned
     if (status == FT_OK) return closed;
     ft_error_restore(&error);
     return status;
+}
+
+ft_status ft_room_forecast_rest(const ft_room *room, ft_memory_counters *planned, ft_host_memory *host) {
+    return ft_room_forecast_as(room, room->config, planned, host);
 }
 
 // What the process will hold beside the allocator of a CPU, with what planning leaves behind: it was not planned yet.

@@ -9,6 +9,8 @@
 ft_status ft_room_forecast(ft_room *room);
 // What it takes from here on, where that is less: of a run whose features are there, before its steps are built. Nothing of the room changes.
 ft_status ft_room_forecast_rest(const ft_room *room, ft_memory_counters *planned, ft_host_memory *host);
+// What the run would take with another configuration, which differs from the job's in memory's settings or in the precision alone.
+ft_status ft_room_forecast_as(const ft_room *room, const ft_config *config, ft_memory_counters *planned, ft_host_memory *host);
 // With memory.limit = auto the room's budget on the CPU is no more than the process may have beside its other parts.
 void ft_room_leave_host(ft_room *room, const ft_host_memory *others);
 

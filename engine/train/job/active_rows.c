@@ -26,7 +26,7 @@ static bool lies_in_run_directory(const ft_job *job, bool *inside) {
 static int64_t bytes_of(const ft_job *job, int64_t held, int64_t trained) {
     const ft_precision precision = job->config->train.precision;
     const bool trains = ft_model_trains_words(&job->model_config, job->config);
-    const int64_t weight = precision == FT_PRECISION_FP32 ? 4 : 2, exact = precision == FT_PRECISION_BF16 ? 2 : precision == FT_PRECISION_FP16 ? 4 : 0;
+    const int64_t weight = ft_precision_is_half(precision) ? 2 : 4, exact = precision == FT_PRECISION_BF16 ? 2 : precision == FT_PRECISION_FP16 ? 4 : 0;
     const int64_t beside = exact + 3 * 4; // a tail or a master copy, a gradient and two moments
     return job->model_config.embedding_size * (held * weight + (trains ? trained * beside : 0));
 }

@@ -56,7 +56,7 @@ static ft_status number_rows(ft_job *job, ft_feature_set *set) {
 }
 
 static size_t row_bytes(const ft_job *job) {
-    static const ft_dtype types[] = {[FT_PRECISION_FP32] = FT_F32, [FT_PRECISION_BF16] = FT_BF16, [FT_PRECISION_FP16] = FT_F16};
+    static const ft_dtype types[] = {[FT_PRECISION_FP32] = FT_F32, [FT_PRECISION_BF16] = FT_BF16, [FT_PRECISION_FP16] = FT_F16, [FT_PRECISION_AUTO] = FT_F32};
     return (size_t)ft_model_config_read_width(&job->model_config) * ft_dtype_size(types[job->config->train.precision]);
 }
 

@@ -43,6 +43,13 @@ static const ft_task_spec *wanted_task(const ft_job *job) {
     return ft_task_spec_of(looks ? ft_file_task(c->data.train, c->data.format) : c->train.task);
 }
 
+static ft_status check_precision(const ft_config *c) {
+    if (c->train.precision != FT_PRECISION_INT8) return FT_OK;
+    ft_fail(FT_INVALID, "train.precision", "int8 is for eval and predict: nothing is trained in it");
+    ft_hint("set train.precision=fp32 or bf16; ftengine predict RUN --data FILE --precision int8");
+    return FT_INVALID;
+}
+
 static ft_status check_folds(const ft_config *c) {
     if (c->data.fold > c->data.folds)
         return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds,
@@ -114,6 +121,7 @@ static ft_status read_tables(ft_job *job) {
         ft_hint("set data.train to a TSV, CSV or JSON lines file, for example data.train=train.tsv");
         return FT_INVALID;
     }
+    FT_TRY(check_precision(c));
     FT_TRY(check_folds(c));
     FT_TRY(ft_picture_column(c, ft_model_config_reads_pictures(&job->model_config), c->model.path, &column));
     for (int s = 0; s < FT_SPLITS; s++) {
