@@ -178,7 +178,7 @@ static ft_status compare_ranks(ft_trainer *t) {
 
 static const char *unit_of_bf16(const ft_room *room) {
     const unsigned units = ft_cpu_units_read().usable;
-    if (room->device->target.backend != FT_BACKEND_CPU) return "";
+    if (!ft_device_only_rounds(room->device)) return "";
     return ft_has_unit(units, FT_UNIT_AMX_BF16)      ? "; this processor has amx_bf16 for it"
            : ft_has_unit(units, FT_UNIT_AVX512_BF16) ? "; this processor has avx512_bf16 for it"
                                                      : "; this processor has no unit for it: its products are those of fp32";

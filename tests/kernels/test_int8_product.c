@@ -1,4 +1,4 @@
-// Products of 8 bits: the integers and numbers that numpy has (vectors/int8_product.txt), and everywhere the bits of plain loops over the
+// Products of 8 bits: the integers and numbers that numpy has (vectors/int8/int8_product.txt), and everywhere the bits of plain loops over the
 // definition. Wrong: a product that saturates, a zero that is not taken off, a strip of another part, a sum by another instruction set.
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/int8_plan.h"
@@ -158,7 +158,7 @@ static void read_hex(FILE *f, void *to, size_t bytes) {
 }
 
 static void numbers_of_numpy(void **unused) {
-    FILE *f = fopen(FT_TEST_VECTORS "/int8_product.txt", "r");
+    FILE *f = fopen(FT_TEST_VECTORS "/int8/int8_product.txt", "r");
     int m, k, n, cases = 0;
     assert_non_null(f);
     for (; fscanf(f, "%d %d %d", &m, &k, &n) == 3; cases++) {

@@ -1,6 +1,6 @@
 """Writes int8_product.txt: products of 8 bits as kernels/ops/int8_product.h defines them, by numpy.
 
-    PYTHON tests/vectors/make_int8_vectors.py      (numpy)
+    PYTHON tests/vectors/int8/make_int8_vectors.py      (numpy)
 
 A case is a line "rows k outputs", then a line each in hexadecimal: the codes of the rows (uint8), their zeros (int32), the codes of the weights
 (int8), the sums (int32) and y (fp32). x, w and the bias are made of splitmix64 as test_int8_product.c has it. The codes are computed twice,
