@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from ctypes import byref, c_void_p
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
@@ -158,6 +157,8 @@ def tune(*configs: Any, train: Any = None, validation: Any = None, test: Any = N
             words += [flag, str(value)]
     if configs:
         return Study(_watched("tune", words, None, verbose))
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="ftengine-") as folder:  # the options are all there is; a study is called as its file
         file = Path(folder) / f"{study or 'study'}.ini"
         file.write_text("; all options were given by name\n", encoding="utf-8")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
@@ -103,6 +101,9 @@ def rows_of(data: Any) -> Iterator[dict]:
 
 def write(data: Any, folder: Path) -> Path:
     """A file of JSON lines in `folder`, named by what is in it, so that the same data are one file."""
+    import hashlib  # OpenSSL is not for who imports the module
+    import tempfile
+
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     with tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".part", delete=False) as out:

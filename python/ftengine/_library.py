@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import sys
-import sysconfig
 import threading
 import warnings
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
@@ -139,6 +137,9 @@ def program() -> Optional[str]:
             pass
     except ImportError:
         pass
+    import shutil
+    import sysconfig
+
     beside = Path(sysconfig.get_path("scripts")) / "ftengine"
     return str(beside) if beside.exists() else shutil.which("ftengine")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import tempfile
 import weakref
 from ctypes import byref, c_double, c_void_p
 from pathlib import Path
@@ -173,6 +172,8 @@ class Model:
             words += ["--base", os.fspath(self._base)]
         if _data.is_path(data):
             return self._eval_file(words, os.fspath(data))
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="ftengine-") as folder:
             return self._eval_file(words, os.fspath(_data.write(data, Path(folder))))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from functools import lru_cache
 from typing import Any, Mapping
@@ -48,6 +47,8 @@ def resolve(name: str) -> str:
     if options:
         raise InvalidError(f"{name} may be {' or '.join(options)}", f"{name} is the name of several options", name,
                            [f"**{{'{options[0]}': ...}} says which"])  # fmt: skip
+    import difflib  # where something is wrong, and not for everybody
+
     near = difflib.get_close_matches(name, [*table(), *_names(), *_SHORT], 1)
     hint = f"did you mean {near[0]}?" if near else "ftengine.options() lists all of them"
     raise InvalidError(f"unknown option {name}; {hint}", f"unknown option {name}", name, [hint])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from ._show import bytes_text, memory_html, table_html
+from ._show import bytes_text, escape, memory_html, table_html
 
 
 class Run:
@@ -79,7 +78,7 @@ class Run:
         return f"Run({str(self.path)!r}, {self.status}{', ' + figures if figures else ''})"
 
     def _repr_html_(self) -> str:
-        head = f"<p><b>{html.escape(self.path.name)}</b>: {html.escape(self.status)}, peak memory {bytes_text(self.peak_memory)}</p>"
+        head = f"<p><b>{escape(self.path.name)}</b>: {escape(self.status)}, peak memory {bytes_text(self.peak_memory)}</p>"
         figures = [(k, v) for k, v in self.metrics.items() if isinstance(v, (int, float))]
         return head + table_html(figures) + memory_html(self.memory)
 
@@ -126,7 +125,7 @@ class Plan:
         return f"Plan({self.verdict}, {bytes_text(self.peak_memory)})"
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{html.escape(self.verdict)}</b>: {bytes_text(self.peak_memory)}</p>" + memory_html(self.memory)
+        return f"<p><b>{escape(self.verdict)}</b>: {bytes_text(self.peak_memory)}</p>" + memory_html(self.memory)
 
 
 class Quote:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from typing import Any, Optional
+
+
+def escape(text: str) -> str:
+    import html  # and its thousands of entities
+
+    return html.escape(text)
 
 
 def bytes_text(count: float) -> str:
@@ -21,15 +26,15 @@ def figure(value: Any) -> str:
 
 
 def table_html(rows: list[tuple[str, Any]], title: str = "") -> str:
-    cells = "".join(f"<tr><td>{html.escape(str(k))}</td><td style='text-align:right'>{html.escape(figure(v))}</td></tr>" for k, v in rows)
-    return (f"<b>{html.escape(title)}</b>" if title else "") + f"<table>{cells}</table>"
+    cells = "".join(f"<tr><td>{escape(str(k))}</td><td style='text-align:right'>{escape(figure(v))}</td></tr>" for k, v in rows)
+    return (f"<b>{escape(title)}</b>" if title else "") + f"<table>{cells}</table>"
 
 
 def memory_html(categories: dict[str, int]) -> str:
     """A bar for each category of memory."""
     most = max(categories.values(), default=0) or 1
     bars = "".join(
-        f"<tr><td>{html.escape(name)}</td><td><div style='background:#2a6fdb;height:0.8em;width:{200 * count / most:.0f}px'></div></td>"
+        f"<tr><td>{escape(name)}</td><td><div style='background:#2a6fdb;height:0.8em;width:{200 * count / most:.0f}px'></div></td>"
         f"<td style='text-align:right'>{bytes_text(count)}</td></tr>"
         for name, count in sorted(categories.items(), key=lambda item: -item[1])
         if count > 0
@@ -70,7 +75,7 @@ class Progress:
         ).rstrip()
         if self.handle is not None:
             share = 100 * news["step"] / news["steps"]
-            self.handle.update(self.html(f"<progress max=100 value={share:.1f}></progress> <code>{html.escape(line)}</code>"))
+            self.handle.update(self.html(f"<progress max=100 value={share:.1f}></progress> <code>{escape(line)}</code>"))
         elif self.terminal:
             sys.stderr.write("\r" + line.ljust(self.width)[:250])
             sys.stderr.flush()

@@ -352,6 +352,18 @@ class Looking(unittest.TestCase):
         for heavy in ("numpy", "pandas", "sklearn", "optuna", "torch", "transformers", "pyarrow", "asyncio"):
             self.assertNotIn(f" {heavy}\n", loaded)
 
+    def test_import_is_light(self):
+        """Neither the library nor what a few functions need: an import takes the time of what it loads."""
+        looks = ("import sys; before = set(sys.modules); import ftengine; after = set(sys.modules) - before; "
+                 "print('libftengine' in open('/proc/self/maps').read(), *sorted(after))")  # fmt: skip
+        done = subprocess.run([sys.executable, "-S", "-c", looks], capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(SOURCE / "python")))
+        mapped, *modules = done.stdout.split()
+        self.assertEqual(mapped, "False")
+        self.assertIn("ftengine._model", modules)
+        for later in ("difflib", "hashlib", "html", "importlib.metadata", "multiprocessing", "shutil", "ssl", "subprocess", "sysconfig", "tempfile", "ftengine.optuna",
+                      "ftengine.sklearn", "ftengine.trainer"):  # fmt: skip
+            self.assertNotIn(later, modules)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)
