@@ -108,9 +108,15 @@ typedef struct ft_database {
 } ft_database;
 extern const ft_database ft_sqlite, ft_postgres_database, ft_journal_database;
 
+// A trial that will be inserted if the look of a group finds no new ones; a server's database does it with the look.
+typedef struct ft_next_trial {
+    const char *state, *start; // start NULL: it waits
+} ft_next_trial;
+
 struct ft_storage {
     const ft_database *is;
-    char *path; // what messages call it: a file, or an address without a password
+    const ft_next_trial *next; // during a refresh; NULL: none will be
+    char *path;                // what messages call it: a file, or an address without a password
     bool writable;
     int depth;                    // of open groups
     struct ft_postgres *postgres; // postgres.h

@@ -205,10 +205,7 @@ static ft_status no_file(const char *study, ft_arena *arena, const ft_study_plac
     return status;
 }
 
-static ft_status check_there(ft_storage *file, ft_arena *arena, const ft_study_place *place) {
-    ft_study_info *studies;
-    int count;
-    FT_TRY(ft_storage_studies(file, arena, &studies, &count));
+static ft_status check_there(const ft_study_info *studies, int count, ft_arena *arena, const ft_study_place *place) {
     const char **names = ft_arena_alloc(arena, (size_t)(count + 1) * sizeof *names);
     if (names == NULL) return FT_NO_MEMORY;
     bool there = false;
@@ -224,9 +221,9 @@ static ft_status study_in(ft_storage *file, bool by_directory, ft_arena *arena, 
                           ft_stored **opened) {
     ft_study_info *studies;
     int count;
-    FT_TRY(ft_storage_studies(file, arena, &studies, &count));
+    FT_TRY(ft_storage_study_names(file, arena, &studies, &count));
     if (by_directory && count == 1) place->name = NULL;
-    if (place->name != NULL) FT_TRY(check_there(file, arena, place));
+    if (place->name != NULL) FT_TRY(check_there(studies, count, arena, place));
     FT_TRY(ft_stored_open(file, place->name, opened));
     place->name = ft_arena_strdup(arena, (*opened)->name);
     if (place->directory == NULL) place->directory = ft_arena_format(arena, "%s/%s", STUDIES, (*opened)->name);

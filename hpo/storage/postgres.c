@@ -27,6 +27,7 @@ static ft_status note_sent(ft_postgres *p, int statement, bool prepares, PGresul
 
 static ft_status send_text(ft_storage *storage, const char *sql, PGresult **keeps) {
     ft_postgres *p = storage->postgres;
+    FT_TRY(ft_pq_batch_send(storage));
     if (p->lost) return ft_pq_lost(storage);
     if (p->pq->sendQueryParams(p->connection, sql, 0, NULL, NULL, NULL, NULL, 0) == 0) return ft_pq_lost(storage);
     return note_sent(p, -1, false, keeps);
@@ -81,6 +82,7 @@ static void read_parameters(parameters *out, const char *types, va_list argument
 static ft_status send_statement(ft_storage *storage, int statement, PGresult **keeps, const parameters *with) {
     ft_postgres *p = storage->postgres;
     char name[16];
+    FT_TRY(ft_pq_batch_send(storage));
     if (p->lost) return ft_pq_lost(storage);
     FT_TRY(begin_group(storage));
     snprintf(name, sizeof name, "ft_%d", statement);
@@ -111,6 +113,11 @@ void ft_pq_drop(ft_storage *storage, PGresult **result) {
     *result = NULL;
 }
 
+static bool has_ended(const ft_postgres *p, const PGresult *result) {
+    const char *state = p->pq->resultErrorField(result, PG_DIAG_SQLSTATE);
+    return state != NULL && strcmp(state, "22012") == 0; // a division by zero
+}
+
 static ft_status take_answer(ft_storage *storage, struct ft_pq_sent *sent, PGresult *result, ft_status before) {
     ft_postgres *p = storage->postgres;
     const ExecStatusType is = p->pq->resultStatus(result);
@@ -128,7 +135,9 @@ static ft_status take_answer(ft_storage *storage, struct ft_pq_sent *sent, PGres
     // What comes behind the first error was not looked at by the server.
     if (before == FT_OK)
         before = is == PGRES_PIPELINE_ABORTED ? ft_fail(FT_FAILED, storage->path, "a statement was left out")
-                                              : ft_pq_error(storage, result);
+                 : sent->statement == FT_PQ_GUARD && has_ended(p, result)
+                     ? ft_fail(FT_FAILED, storage->path, "the trial was finished by another process")
+                     : ft_pq_error(storage, result);
     p->pq->clear(result);
     return before;
 }
@@ -137,6 +146,7 @@ ft_status ft_pq_flush(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
     const ft_pq *pq = p->pq;
     ft_status status = FT_OK;
+    FT_TRY(ft_pq_batch_send(storage));
     const int count = p->sent_count;
     p->sent_count = 0;
     if (p->lost) return ft_pq_lost(storage);
@@ -238,15 +248,13 @@ static bool writes_a_trial(ft_sql id) {
            id == FT_SQL_USER_ATTRIBUTE_SET || id == FT_SQL_SYSTEM_ATTRIBUTE_SET || id == FT_SQL_HEARTBEAT_SET;
 }
 
-// Nobody else can end the trial from here on to the end of the group; *unfinished: nobody has.
-static ft_status lock_trial(ft_storage *storage, int64_t trial_id, bool *unfinished) {
+// Nobody else can end the trial from here on to the end of the group. Has somebody, the group fails, at its end at the
+// latest.
+static ft_status lock_trial(ft_storage *storage, int64_t trial_id) {
     ft_postgres *p = storage->postgres;
-    *unfinished = ft_pq_ids_have(&p->locked, trial_id);
-    if (*unfinished) return FT_OK;
-    FT_TRY(ft_pq_send(storage, FT_PQ_GUARD, &p->answer, "i", trial_id));
-    FT_TRY(ft_pq_flush(storage));
-    *unfinished = p->pq->ntuples(p->answer) > 0;
-    return !*unfinished || ft_pq_ids_add(&p->locked, trial_id) ? FT_OK : ft_fail_memory(0, "trials");
+    if (ft_pq_ids_have(&p->locked, trial_id)) return FT_OK;
+    FT_TRY(ft_pq_send(storage, FT_PQ_GUARD, NULL, "i", trial_id));
+    return ft_pq_ids_add(&p->locked, trial_id) ? FT_OK : ft_fail_memory(0, "trials");
 }
 
 static ft_status run_now(ft_storage *storage, ft_sql id, int *changed, const parameters *with) {
@@ -261,6 +269,10 @@ static ft_status run_now(ft_storage *storage, ft_sql id, int *changed, const par
     return id == FT_SQL_STUDY_INSERT || ft_pq_ids_add(&p->locked, p->last_id) ? FT_OK : ft_fail_memory(0, "trials");
 }
 
+static ft_status flush_what_is_much(ft_storage *storage) {
+    return storage->postgres->sent_count < MOST_WAITING ? FT_OK : ft_pq_flush(storage);
+}
+
 static ft_status run(ft_storage *storage, ft_sql id, int *changed, const char *types, va_list arguments) {
     ft_postgres *p = storage->postgres;
     parameters with;
@@ -271,31 +283,42 @@ static ft_status run(ft_storage *storage, ft_sql id, int *changed, const char *t
         FT_TRY(ft_pq_connected(storage));
         return run_now(storage, id, changed, &with);
     }
+    if (id == FT_SQL_TRIAL_INSERT && ft_pq_cell(storage, p->look.inserted, 0, 0, &p->last_id)) { // with the look
+        ft_pq_drop(storage, &p->look.inserted);
+        return ft_pq_ids_add(&p->locked, p->last_id) ? FT_OK : ft_fail_memory(0, "trials");
+    }
     if (writes_a_trial(id)) {
-        bool unfinished;
-        FT_TRY(lock_trial(storage, with.first, &unfinished));
-        if (changed != NULL) *changed = unfinished;
-        if (!unfinished) return FT_OK;
+        FT_TRY(lock_trial(storage, with.first));
+        if (changed != NULL) *changed = 1;
+        const bool param = id == FT_SQL_PARAM_SET;
+        if (ft_pq_batches(id)) {
+            FT_TRY(ft_pq_batch_add(storage, id, with.first, with.value[1], param ? with.value[2] : NULL,
+                                   with.value[param ? 3 : 2]));
+            return flush_what_is_much(storage);
+        }
     } else if (id == FT_SQL_TRIAL_START && ft_pq_ids_have(&p->locked, with.first)) {
         if (changed != NULL) *changed = 1; // the group's look has seen it waiting, and it is locked since
     } else if (changed != NULL || id == FT_SQL_TRIAL_INSERT || id == FT_SQL_STUDY_INSERT) {
         return run_now(storage, id, changed, &with);
     }
     FT_TRY(send_statement(storage, id, NULL, &with));
-    return p->sent_count < MOST_WAITING ? FT_OK : ft_pq_flush(storage);
+    return flush_what_is_much(storage);
 }
 
 static int64_t last_id(ft_storage *storage) { return storage->postgres->last_id; }
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
-static void forget_group(ft_postgres *p) {
+static void forget_group(ft_storage *storage) {
+    ft_postgres *p = storage->postgres;
     p->begun = p->study_locked = false;
     p->locked.count = 0;
+    ft_pq_batch_forget(p);
+    ft_pq_drop(storage, &p->look.inserted);
 }
 
 static ft_status begin(ft_storage *storage) {
-    forget_group(storage->postgres);
+    forget_group(storage);
     return ft_pq_connected(storage);
 }
 
@@ -303,13 +326,14 @@ static ft_status begin(ft_storage *storage) {
 static ft_status end_group(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
     FT_TRY(ft_pq_flush(storage));
-    forget_group(p);
+    forget_group(storage);
     if (strcmp(p->pq->cmdStatus(p->answer), "COMMIT") == 0) return FT_OK;
     return ft_fail(FT_FAILED, storage->path, "the database has taken a group of changes back");
 }
 
 static ft_status commit(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
+    FT_TRY(ft_pq_batch_send(storage));
     if (!p->begun) return FT_OK;
     FT_TRY(ft_pq_send_text(storage, "COMMIT", &p->answer));
     return end_group(storage);
@@ -319,6 +343,7 @@ static ft_status commit(ft_storage *storage) {
 static ft_status commit_releasing(ft_storage *storage, const ft_claim *claim) {
     ft_postgres *p = storage->postgres;
     bool got;
+    FT_TRY(ft_pq_batch_send(storage));
     if (!p->begun) return ft_pq_claim(storage, claim, FT_CLAIM_NONE, &got);
     FT_TRY(ft_pq_send_text(storage, "COMMIT", &p->answer));
     FT_TRY(ft_pq_send_release(storage, claim));
@@ -332,13 +357,14 @@ static void rollback(ft_storage *storage) {
     ft_error error;
     ft_error_save(&error);
     p->look.users = p->look.systems = false;
+    ft_pq_batch_forget(p);
     if (p->begun && !p->lost) {
         ft_status status =
             p->sent_count > 0 ? ft_pq_flush(storage) : FT_OK; // an error there would leave the next one out
         if (!p->lost) status = ft_pq_ask(storage, "ROLLBACK", NULL);
         if (status != FT_OK) ft_error_clear();
     }
-    forget_group(p);
+    forget_group(storage);
     ft_error_restore(&error);
 }
 
@@ -348,6 +374,7 @@ void ft_pq_forget(ft_storage *storage) {
         reset(storage, (ft_sql)id);
     ft_pq_drop(storage, &p->answer);
     ft_pq_look_end(storage);
+    ft_pq_batch_forget(p);
     memset(p->prepared, 0, sizeof p->prepared);
     p->sent_count = 0;
 }

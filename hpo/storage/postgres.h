@@ -1,5 +1,6 @@
 // postgres.h - a study in PostgreSQL, behind internal.h. In reading order: postgres_sql.c (the statements), postgres.c
 // (they are sent together and their answers read together: round trips are what a database far away costs),
+// postgres_batch.c (rows of one table in one statement),
 // postgres_look.c (what others have written, in one of them; the first time two), postgres_claims.c (advisory locks),
 // postgres_connect.c (connections, lost ones too, and errors), postgres_schema.c (tables, versions).
 #ifndef FT_HPO_STORAGE_POSTGRES_H
@@ -11,7 +12,11 @@
 // Statements of PostgreSQL alone, behind those of internal.h.
 typedef enum ft_pq_statement {
     FT_PQ_LOCK_STUDY = FT_SQL_COUNT, // numbers of trials are given under this lock, by Optuna too
-    FT_PQ_GUARD,                     // a trial that is unfinished, and stays so until the transaction's end
+    FT_PQ_GUARD,       // a trial that is unfinished, and stays so until the transaction's end; else it is at its end
+    FT_PQ_INSERT_NEXT, // a trial, unless there are new ones
+    FT_PQ_PARAMS_SET,  // of a trial that is guarded, all in one
+    FT_PQ_USER_ATTRIBUTES_SET,
+    FT_PQ_SYSTEM_ATTRIBUTES_SET,
     FT_PQ_ALL,
     FT_PQ_NEW,
     FT_PQ_KNOWN,
@@ -46,14 +51,26 @@ typedef struct ft_pq_held {
 } ft_pq_held;
 
 typedef struct ft_pq_look {
-    bool on;                // a refresh reads what it has brought
-    bool users, systems;    // its user, system attributes are still those of the database
-    bool first;             // it is the study's first: no trial was known
-    bool company;           // one of them has seen others at work
-    PGresult *known, *new_; // trials: of those that were unfinished; of those behind the last
+    bool on;                          // a refresh reads what it has brought
+    bool users, systems;              // its user, system attributes are still those of the database
+    bool first;                       // it is the study's first: no trial was known
+    bool company;                     // one of them has seen others at work
+    PGresult *known, *new_;           // trials: of those that were unfinished; of those behind the last
     PGresult *details[FT_PQ_DETAILS]; // of both
     PGresult *claims;                 // that others hold; NULL: nobody has asked
+    PGresult *inserted;               // the trial that went with it (storage->next); no row: there was news
 } ft_pq_look;
+
+enum { FT_PQ_BATCH = 64 };
+typedef struct ft_pq_batch { // rows of one trial for one table, in order
+    ft_sql id;
+    int64_t trial;
+    int count;
+    struct ft_pq_batch_row {
+        const char *key, *text, *number; // number: of parameters
+    } rows[FT_PQ_BATCH];
+    ft_arena arena;
+} ft_pq_batch;
 
 typedef struct ft_pq_ids { // sorted
     int64_t *id;
@@ -84,6 +101,7 @@ typedef struct ft_postgres {
     int held_count, held_capacity;
     double settled; // ft_now() from which on a claim that nobody has is nobody's: the server has been up for a while
     ft_pq_look look;
+    ft_pq_batch batch;          // waits for the next statement
     uint64_t trips, statements; // so far
 } ft_postgres;
 
@@ -97,6 +115,14 @@ ft_status ft_pq_ask(ft_storage *storage, const char *sql, PGresult **rows); // o
 void ft_pq_drop(ft_storage *storage, PGresult **result);
 void ft_pq_forget(ft_storage *storage); // all that belongs to a connection that is gone
 bool ft_pq_cell(ft_storage *storage, const PGresult *rows, int row, int column, int64_t *out);
+
+// ---- postgres_batch.c ---------------------------------------------------------------------------------------------
+bool ft_pq_batches(ft_sql id);
+// In a group, of a trial that is guarded. What is given is copied.
+ft_status ft_pq_batch_add(ft_storage *storage, ft_sql id, int64_t trial, const char *key, const char *number,
+                          const char *text);
+ft_status ft_pq_batch_send(ft_storage *storage); // puts what waits on its way
+void ft_pq_batch_forget(ft_postgres *p);
 
 // ---- postgres_look.c ----------------------------------------------------------------------------------------------
 ft_status ft_pq_look_at(ft_stored *study, bool *news);

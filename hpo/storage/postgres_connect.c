@@ -80,7 +80,8 @@ ft_status ft_pq_error(ft_storage *storage, const PGresult *result) {
     } else if (strcmp(state, "22012") == 0) { // FT_PQ_LOCK_OR_FAIL
         ft_fail(FT_FAILED, storage->path, "another process holds what was to be claimed");
     } else if (strcmp(state, "22003") == 0) {
-        ft_fail(FT_INVALID, storage->path, "a step or another number is too large: Optuna's tables in PostgreSQL have 32 bits for it");
+        ft_fail(FT_INVALID, storage->path,
+                "a step or another number is too large: Optuna's tables in PostgreSQL have 32 bits for it");
         return FT_INVALID;
     } else if (is_one_of(state, foreign)) {
         ft_fail(FT_INVALID, storage->path, "not a database of studies: %s", message);
@@ -129,9 +130,13 @@ static ft_status check_version(ft_storage *storage) {
 static ft_status prepare_session(ft_storage *storage) {
     ft_postgres *p = storage->postgres;
     static const char *const words[] = {
-        "SET DateStyle = 'ISO, YMD'",  "SET extra_float_digits = 3",
-        "SET lock_timeout = '30s'",    "SET idle_in_transaction_session_timeout = '60s'",
-        "SET tcp_keepalives_idle = 2", "SET tcp_keepalives_interval = 1",
+        "SET default_transaction_isolation = 'read committed'", // numbers are given by what is seen behind a lock
+        "SET DateStyle = 'ISO, YMD'",
+        "SET extra_float_digits = 3",
+        "SET lock_timeout = '30s'",
+        "SET idle_in_transaction_session_timeout = '60s'",
+        "SET tcp_keepalives_idle = 2",
+        "SET tcp_keepalives_interval = 1",
         "SET tcp_keepalives_count = 3"};
     PGresult *age = NULL;
     int64_t seconds = 0;

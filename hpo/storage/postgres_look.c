@@ -136,6 +136,7 @@ void ft_pq_look_end(ft_storage *storage) {
     ft_pq_drop(storage, &look->known);
     ft_pq_drop(storage, &look->new_);
     ft_pq_drop(storage, &look->claims);
+    ft_pq_drop(storage, &look->inserted);
     for (int detail = 0; detail < FT_PQ_DETAILS; detail++)
         ft_pq_drop(storage, &look->details[detail]);
     look->on = look->users = look->systems = false;
@@ -213,22 +214,38 @@ static ft_status look_at_all(ft_stored *study) {
     return status;
 }
 
-// All of it in one round trip. Where nobody else has been seen at work, nobody asks for claims.
+static ft_status send_insert(ft_stored *study, int64_t last) {
+    const ft_next_trial *next = study->storage->next;
+    return ft_pq_send(study->storage, FT_PQ_INSERT_NEXT, &study->storage->postgres->look.inserted,
+                      next->start != NULL ? "iiiitt" : "iiiitn", study->id, last, (int64_t)LARGEST, study->trials.count,
+                      next->state, next->start);
+}
+
+static ft_status send_rest(ft_stored *study, int64_t last, const char *list) {
+    FT_TRY(send_details(study->storage, study->id, last, list));
+    FT_TRY(send_users(study->storage, study->id, last, list));
+    return ft_pq_send(study->storage, FT_PQ_LOOK_CLAIMS, &study->storage->postgres->look.claims, "");
+}
+
+// All of it in one round trip. Where nobody else has been seen at work and nothing runs, nobody asks for more than new
+// trials; should there be one, it takes a second trip, once.
 static ft_status look_on(ft_stored *study, const char *list, int known) {
     ft_storage *storage = study->storage;
     ft_postgres *p = storage->postgres;
     const int64_t last = study->trial_ids[study->trials.count - 1];
-    const bool group = storage->depth > 0;
+    const bool group = storage->depth > 0, whole = known > 0 || p->look.company;
     if (group) FT_TRY(ft_pq_send(storage, FT_PQ_LOCK_STUDY, NULL, "i", study->id));
     // States before all else: what hangs on a trial that has ended is whole then.
     if (known > 0) FT_TRY(ft_pq_send(storage, group ? FT_PQ_KNOWN_LOCKED : FT_PQ_KNOWN, &p->look.known, "t", list));
     FT_TRY(ft_pq_send(storage, FT_PQ_NEW, &p->look.new_, "iii", study->id, last, (int64_t)LARGEST));
-    FT_TRY(send_details(storage, study->id, last, list));
-    FT_TRY(send_users(storage, study->id, last, list));
-    if (known > 0 || p->look.company) FT_TRY(ft_pq_send(storage, FT_PQ_LOOK_CLAIMS, &p->look.claims, ""));
+    if (whole) FT_TRY(send_rest(study, last, list));
+    if (group && storage->next != NULL) FT_TRY(send_insert(study, last));
     FT_TRY(ft_pq_flush(storage));
-    p->look.company |= p->pq->ntuples(p->look.new_) > 0;
-    return FT_OK;
+    const bool news = p->pq->ntuples(p->look.new_) > 0;
+    p->look.company |= news;
+    if (whole || !news) return FT_OK;
+    FT_TRY(send_rest(study, last, list));
+    return ft_pq_flush(storage);
 }
 
 static ft_status look(ft_stored *study) {

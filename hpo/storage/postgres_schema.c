@@ -61,37 +61,42 @@ static const char *const schema[] = {
     "INSERT INTO alembic_version VALUES ('v3.2.0.a')",
 };
 
-// The first cell as text, "" when there is none.
-static ft_status ask(ft_storage *storage, const char *sql, char answer[64]) {
+// A cell as text, "" when there is none.
+static void take(ft_storage *storage, const PGresult *rows, int column, char answer[64]) {
     const ft_pq *pq = storage->postgres->pq;
-    PGresult *rows = NULL;
     answer[0] = '\0';
-    ft_status status = ft_pq_ask(storage, sql, &rows);
-    if (status == FT_OK && pq->ntuples(rows) > 0) snprintf(answer, 64, "%s", pq->getvalue(rows, 0, 0));
-    ft_pq_drop(storage, &rows);
+    if (rows != NULL && pq->ntuples(rows) > 0) snprintf(answer, 64, "%s", pq->getvalue(rows, 0, column));
     for (char *c = answer; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?'; // it goes to a terminal
-    return status;
 }
 
 // Looked up in the catalogue itself: to_regclass() may remember that a table was not there a moment ago.
-static ft_status has_table(ft_storage *storage, const char *name, bool *has) {
-    char sql[200], answer[64];
-    snprintf(sql, sizeof sql,
-             "SELECT COUNT(*) FROM pg_class WHERE relname = '%s' AND relkind IN ('r', 'p') AND pg_table_is_visible(oid)",
-             name);
-    FT_TRY(ask(storage, sql, answer));
-    *has = strcmp(answer, "0") != 0;
+static ft_status look_for_tables(ft_storage *storage, bool *info, bool *alembic) {
+    PGresult *rows = NULL;
+    int64_t count[2] = {0, 0};
+    FT_TRY(
+        ft_pq_ask(storage,
+                  "SELECT COUNT(*) FILTER (WHERE relname = 'version_info'), COUNT(*) FILTER (WHERE relname = "
+                  "'alembic_version') FROM pg_class WHERE relname IN ('version_info', 'alembic_version') AND relkind "
+                  "IN ('r', 'p') AND pg_table_is_visible(oid)",
+                  &rows));
+    for (int i = 0; i < 2; i++)
+        ft_pq_cell(storage, rows, 0, i, &count[i]);
+    ft_pq_drop(storage, &rows);
+    *info = count[0] > 0;
+    *alembic = count[1] > 0;
     return FT_OK;
 }
 
-ft_status ft_pq_has_tables(ft_storage *storage, bool *has) { return has_table(storage, "version_info", has); }
+ft_status ft_pq_has_tables(ft_storage *storage, bool *has) {
+    bool alembic;
+    return look_for_tables(storage, has, &alembic);
+}
 
 // Two processes may come here at once: the second waits, and finds the tables of the first.
 static ft_status create_locked(ft_storage *storage) {
-    char answer[64];
     bool made;
-    FT_TRY(ask(storage, "SELECT pg_advisory_xact_lock(7308326966020175)", answer)); // "ftengine", as it were
+    FT_TRY(ft_pq_ask(storage, "SELECT pg_advisory_xact_lock(7308326966020175)", NULL)); // "ftengine", as it were
     FT_TRY(ft_pq_has_tables(storage, &made));
     for (size_t i = 0; !made && i < sizeof schema / sizeof schema[0]; i++)
         FT_TRY(ft_pq_send_text(storage, schema[i], NULL));
@@ -107,17 +112,23 @@ static ft_status create_tables(ft_storage *storage) {
 }
 
 ft_status ft_pq_schema_check(ft_storage *storage, bool create) {
-    char alembic[64] = "", number[64], library[64];
-    bool has;
-    FT_TRY(ft_pq_has_tables(storage, &has));
+    char alembic[64], number[64], library[64];
+    PGresult *info = NULL, *version = NULL;
+    bool has, has_alembic;
+    FT_TRY(look_for_tables(storage, &has, &has_alembic));
     if (!has && create) {
         FT_TRY(create_tables(storage));
-        has = true;
+        has = has_alembic = true;
     }
     if (!has) return ft_fail(FT_INVALID, storage->path, "not a database of studies: it has no table version_info");
-    FT_TRY(ask(storage, "SELECT schema_version FROM version_info", number));
-    FT_TRY(ask(storage, "SELECT library_version FROM version_info", library));
-    FT_TRY(has_table(storage, "alembic_version", &has));
-    if (has) FT_TRY(ask(storage, "SELECT version_num FROM alembic_version", alembic));
-    return ft_schema_version(storage->path, storage->path, alembic, number, library);
+    ft_status status = ft_pq_send_text(storage, "SELECT schema_version, library_version FROM version_info", &info);
+    if (status == FT_OK && has_alembic)
+        status = ft_pq_send_text(storage, "SELECT version_num FROM alembic_version", &version);
+    if (status == FT_OK) status = ft_pq_flush(storage);
+    take(storage, info, 0, number);
+    take(storage, info, 1, library);
+    take(storage, version, 0, alembic);
+    ft_pq_drop(storage, &info);
+    ft_pq_drop(storage, &version);
+    return status == FT_OK ? ft_schema_version(storage->path, storage->path, alembic, number, library) : status;
 }

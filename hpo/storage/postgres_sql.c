@@ -87,7 +87,24 @@ const char *const ft_pq_texts[FT_PQ_COUNT] = {
         "UPDATE trials SET datetime_start = $2::text::timestamp, datetime_complete = $3::text::timestamp "
         "WHERE trial_id = $1::int",
     [FT_PQ_LOCK_STUDY] = "SELECT 1 FROM studies WHERE study_id = $1::int FOR UPDATE",
-    [FT_PQ_GUARD] = "SELECT 1" UNFINISHED_ROW,
+    // Of one that has ended it is an error, which takes the group back: so nobody waits for the answer alone.
+    [FT_PQ_GUARD] = "SELECT 1 / COUNT(*) FROM (SELECT 1" UNFINISHED_ROW ") AS held",
+    [FT_PQ_INSERT_NEXT] =
+        "INSERT INTO trials (number, study_id, state, datetime_start) "
+        "SELECT $4::int, $1::int, $5::text::trialstate, $6::text::timestamp "
+        "WHERE NOT EXISTS (SELECT 1 FROM trials WHERE " BEHIND ") RETURNING trial_id",
+    [FT_PQ_PARAMS_SET] =
+        "INSERT INTO trial_params (trial_id, param_name, distribution_json, param_value) "
+        "SELECT $1::int, * FROM unnest($2::text[], $3::text[], $4::float8[]) ON CONFLICT (trial_id, param_name) DO "
+        "UPDATE SET param_value = excluded.param_value, distribution_json = excluded.distribution_json",
+    [FT_PQ_USER_ATTRIBUTES_SET] =
+        "INSERT INTO trial_user_attributes (trial_id, key, value_json) "
+        "SELECT $1::int, * FROM unnest($2::text[], $3::text[]) "
+        "ON CONFLICT (trial_id, key) DO UPDATE SET value_json = excluded.value_json",
+    [FT_PQ_SYSTEM_ATTRIBUTES_SET] =
+        "INSERT INTO trial_system_attributes (trial_id, key, value_json) "
+        "SELECT $1::int, * FROM unnest($2::text[], $3::text[]) "
+        "ON CONFLICT (trial_id, key) DO UPDATE SET value_json = excluded.value_json",
     [FT_PQ_ALL] = "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials "
                   "WHERE study_id = $1::int ORDER BY trial_id",
     [FT_PQ_NEW] = "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials "

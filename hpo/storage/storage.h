@@ -99,6 +99,8 @@ typedef struct ft_study_info {
 } ft_study_info;
 
 ft_status ft_storage_studies(ft_storage *storage, ft_arena *arena, ft_study_info **studies, int *count);
+// Ids and names alone: a question less for each study.
+ft_status ft_storage_study_names(ft_storage *storage, ft_arena *arena, ft_study_info **studies, int *count);
 // With all its trials and attributes. FT_INVALID, with the names that there are, when there is no such study.
 ft_status ft_storage_delete_study(ft_storage *storage, const char *name);
 // Copies a study of another open storage under a new name.

@@ -71,6 +71,14 @@ static ft_status list_studies(ft_storage *storage, ft_arena *arena, ft_study_inf
     }
 }
 
+ft_status ft_storage_study_names(ft_storage *storage, ft_arena *arena, ft_study_info **studies, int *count) {
+    *studies = NULL;
+    *count = 0;
+    const ft_status status = list_studies(storage, arena, studies, count);
+    ft_sql_reset(storage, FT_SQL_STUDIES);
+    return status;
+}
+
 ft_status ft_storage_studies(ft_storage *storage, ft_arena *arena, ft_study_info **studies, int *count) {
     *studies = NULL;
     *count = 0;

@@ -22,7 +22,11 @@ static ft_status end_group(ft_stored *study, ft_status status) {
 static ft_status insert_trial(ft_stored *study, ft_trial_state state, int64_t *trial_id) {
     char now[32];
     ft_sql_now(now);
-    FT_TRY(ft_stored_refresh(study));
+    study->storage->next =
+        &(ft_next_trial){.state = ft_trial_state_name(state), .start = state == FT_RUNNING ? now : NULL};
+    const ft_status status = ft_stored_refresh(study);
+    study->storage->next = NULL;
+    FT_TRY(status);
     FT_TRY(ft_sql_run(study->storage, FT_SQL_TRIAL_INSERT, NULL, state == FT_RUNNING ? "iitt" : "iitn",
                       study->trials.count, study->id, ft_trial_state_name(state), now));
     *trial_id = ft_sql_last_id(study->storage);

@@ -60,13 +60,24 @@ static ft_status store(ft_tuning *t, ft_attribute_kind kind, const char *key, js
     return status;
 }
 
-ft_status ft_tuning_store_identity(ft_tuning *t) {
+static ft_status store_all(ft_tuning *t, bool named) {
     FT_TRY(store(t, FT_USER_ATTRIBUTE, space_key, space_json(t, &t->arena)));
     FT_TRY(store(t, FT_USER_ATTRIBUTE, objective_key, objectives_json(t)));
+    return named ? FT_OK : store(t, FT_SYSTEM_ATTRIBUTE, names_key, objectives_json(t));
+}
+
+ft_status ft_tuning_store_identity(ft_tuning *t) {
     // What Optuna's dashboard shows. A study that another program made keeps the names that it was given there.
     const char *names;
     FT_TRY(ft_stored_attribute(t->study, FT_STUDY_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE, names_key, &t->arena, &names));
-    return names == NULL ? store(t, FT_SYSTEM_ATTRIBUTE, names_key, objectives_json(t)) : FT_OK;
+    FT_TRY(ft_storage_begin(t->storage));
+    ft_status status = store_all(t, names != NULL);
+    if (status == FT_OK) return ft_storage_commit(t->storage);
+    ft_error error;
+    ft_error_save(&error);
+    ft_storage_rollback(t->storage);
+    ft_error_restore(&error);
+    return status;
 }
 
 // ---- differences ----------------------------------------------------------------------------------------------------

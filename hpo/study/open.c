@@ -133,7 +133,7 @@ static ft_status find_study(ft_tuning *t, ft_storage *storage, bool *there) {
     ft_study_info *studies;
     int count;
     *there = false;
-    FT_TRY(ft_storage_studies(storage, &t->arena, &studies, &count));
+    FT_TRY(ft_storage_study_names(storage, &t->arena, &studies, &count));
     for (int i = 0; i < count; i++)
         *there = *there || strcmp(studies[i].name, t->place.name) == 0;
     if (*there || t->storage_given || count != 1) return FT_OK;

@@ -208,6 +208,161 @@ static void a_trial_takes_few_round_trips(void **state) {
     ok(ft_storage_close(other));
 }
 
+// Who asks for a trial and ends it without a look of his own, as `study ask` and `tell` do and studies in the benchmarks.
+static void alone_it_takes_fewer(void **state) {
+    enum { TRIALS = 20, PARAMS = 10 };
+    if (!in_postgres()) skip();
+    ft_storage *storage;
+    ft_stored *study;
+    int64_t n;
+    ok(ft_storage_open(scratch("alone.db"), FT_STORAGE_CREATE, &storage));
+    ok(ft_stored_create(storage, "s", 1, &(bool){false}, &study));
+    ok(ft_stored_ask(study, FT_RUNNING, &n));
+    ok(ft_stored_finish(study, n, FT_COMPLETE, &(double){1}, 1));
+    const uint64_t before = ft_storage_trips(storage);
+    for (int i = 0; i < TRIALS; i++) {
+        ok(ft_storage_begin(storage));
+        ok(ft_stored_ask(study, FT_RUNNING, &n));
+        assert_int_equal(n, i + 1);
+        for (int p = 0; p < PARAMS; p++) {
+            char name[24];
+            snprintf(name, sizeof name, "p%d", p);
+            ok(ft_stored_param(study, n, name, &dropout, 0.1));
+        }
+        ok(ft_storage_commit(storage));
+        ok(ft_stored_finish(study, n, FT_COMPLETE, &(double){0.5}, 1));
+    }
+    const double each = (double)(ft_storage_trips(storage) - before) / TRIALS;
+    if (each > 3) fail_msg("%g round trips a trial", each);
+    ft_stored_close(study);
+    ok(ft_storage_close(storage));
+}
+
+// ---- groups ---------------------------------------------------------------------------------------------------------
+
+// Turn by turn, without a look between: who finds that the other has added some takes the number behind them.
+static void numbers_go_on_behind_others(void **state) {
+    const char *path = scratch("numbers.db");
+    ft_storage *file[2];
+    ft_stored *study[2];
+    int64_t n, next = 0;
+    ok(ft_storage_open(path, FT_STORAGE_CREATE, &file[0]));
+    ok(ft_stored_create(file[0], "s", 1, &(bool){false}, &study[0]));
+    ok(ft_storage_open(path, FT_STORAGE_WRITE, &file[1]));
+    ok(ft_stored_open(file[1], "s", &study[1]));
+    for (const char *turn = "0011010111001"; *turn != '\0'; turn++) {
+        ft_stored *mine = study[*turn - '0'];
+        const bool group = next % 3 == 0;
+        if (group) ok(ft_storage_begin(mine->storage));
+        ok(ft_stored_ask(mine, next % 4 == 1 ? FT_WAITING : FT_RUNNING, &n));
+        assert_int_equal(n, next);
+        if (group) ok(ft_stored_param(mine, n, "dropout", &dropout, 0.2));
+        if (group) ok(ft_storage_commit(mine->storage));
+        next++;
+    }
+    for (int i = 0; i < 2; i++) {
+        ok(ft_stored_refresh(study[i]));
+        assert_int_equal(study[i]->trials.count, next);
+        for (n = 0; n < next; n++) {
+            assert_int_equal(study[i]->trials.trial[n].state, n % 4 == 1 ? FT_WAITING : FT_RUNNING);
+            assert_int_equal(study[i]->trials.trial[n].param_count, n % 3 == 0);
+        }
+        ft_stored_close(study[i]);
+        ok(ft_storage_close(file[i]));
+    }
+    assert_at_rest(path);
+}
+
+static void is_attribute(ft_stored *study, int64_t n, const char *key, const char *json) {
+    ft_arena arena = {0};
+    const char *found;
+    ok(ft_stored_attribute(study, n, FT_USER_ATTRIBUTE, key, &arena, &found));
+    assert_non_null(found);
+    assert_string_equal(found, json);
+    ft_arena_free(&arena);
+}
+
+// However much a group writes, whatever is in it, and what it writes twice: the order of parameters too.
+static void what_a_group_writes_is_there(void **state) {
+    enum { PARAMS = 150 };
+    static const char *const odd[] = {"a \"quote\"", "back\\slash\\", "NULL", "{}", "comma, ", " ", "M\xC3\xBCller \xF0\x9F\x98\x80", "line\nbreak"};
+    enum { ODD = sizeof odd / sizeof odd[0] };
+    const char *path = scratch("groups.db");
+    ft_storage *storage;
+    ft_stored *study;
+    int64_t n;
+    char name[64];
+    ok(ft_storage_open(path, FT_STORAGE_CREATE, &storage));
+    ok(ft_stored_create(storage, "s", 1, &(bool){false}, &study));
+    ok(ft_storage_begin(storage));
+    ok(ft_stored_ask(study, FT_RUNNING, &n));
+    for (int i = 0; i < PARAMS; i++) {
+        snprintf(name, sizeof name, "p%d %s", i, odd[i % ODD]);
+        ok(ft_stored_param(study, n, name, &dropout, 0.1 * (i % 6)));
+        if (i % 40 == 0) ok(ft_stored_set_attribute(study, n, FT_USER_ATTRIBUTE, "count", i == 0 ? "0" : "[1, \"\\\\\"]"));
+    }
+    for (int i = 0; i < (int)ODD; i++) {
+        ok(ft_stored_set_attribute(study, n, FT_USER_ATTRIBUTE, odd[i], "1"));
+        ok(ft_stored_set_attribute(study, n, FT_USER_ATTRIBUTE, odd[i], "\"two\""));
+    }
+    is_attribute(study, n, odd[0], "\"two\""); // in the group too
+    ok(ft_storage_commit(storage));
+    ft_stored_close(study);
+    ok(ft_storage_close(storage));
+    ok(ft_storage_open(path, FT_STORAGE_READ, &storage));
+    ok(ft_stored_open(storage, "s", &study));
+    const ft_trial *trial = &study->trials.trial[n];
+    assert_int_equal(trial->param_count, PARAMS);
+    for (int i = 0; i < PARAMS; i++) {
+        snprintf(name, sizeof name, "p%d %s", i, odd[i % ODD]);
+        assert_string_equal(study->trials.names.name[trial->params[i].name], name);
+        assert_true(trial->params[i].value == 0.1 * (i % 6));
+    }
+    for (int i = 0; i < (int)ODD; i++)
+        is_attribute(study, n, odd[i], "\"two\"");
+    is_attribute(study, n, "count", "[1, \"\\\\\"]");
+    ft_stored_close(study);
+    ok(ft_storage_close(storage));
+}
+
+// A group that writes to a trial that another has ended meanwhile: at its end at the latest it fails, with all of it.
+static void a_group_fails_with_its_trial(void **state) {
+    const char *path = scratch("ended.db");
+    ft_storage *one, *two;
+    ft_stored *mine, *theirs;
+    int64_t n, other;
+    ok(ft_storage_open(path, FT_STORAGE_CREATE, &one));
+    ok(ft_stored_create(one, "s", 1, &(bool){false}, &mine));
+    ok(ft_stored_ask(mine, FT_RUNNING, &n));
+    ok(ft_stored_ask(mine, FT_RUNNING, &other));
+    ok(ft_storage_open(path, FT_STORAGE_WRITE, &two));
+    ok(ft_stored_open(two, "s", &theirs));
+    ok(ft_stored_finish(theirs, n, FT_FAIL, NULL, 0));
+    ok(ft_storage_begin(one));
+    ok(ft_stored_set_attribute(mine, other, FT_USER_ATTRIBUTE, "k", "1"));
+    ft_status status = ft_stored_param(mine, n, "dropout", &dropout, 0.1);
+    if (status == FT_OK) status = ft_stored_set_attribute(mine, n, FT_USER_ATTRIBUTE, "k", "1");
+    if (status == FT_OK) status = ft_storage_commit(one);
+    refused(status, FT_FAILED, "by another process");
+    ft_storage_rollback(one);
+    ft_stored_close(mine);
+    ok(ft_stored_open(one, "s", &mine)); // the connection is fit for use
+    assert_int_equal(mine->trials.trial[n].state, FT_FAIL);
+    assert_int_equal(mine->trials.trial[n].param_count, 0);
+    ft_attribute *list;
+    ft_arena arena = {0};
+    int count;
+    ok(ft_stored_attributes(mine, other, FT_USER_ATTRIBUTE, &arena, &list, &count));
+    assert_int_equal(count, 0);
+    ft_arena_free(&arena);
+    ok(ft_stored_finish(mine, other, FT_COMPLETE, &(double){1}, 1));
+    ft_stored_close(mine);
+    ft_stored_close(theirs);
+    ok(ft_storage_close(one));
+    ok(ft_storage_close(two));
+    assert_at_rest(path);
+}
+
 // ---- claims ---------------------------------------------------------------------------------------------------------
 
 // What is claimed with a group is there when it is committed, and given up behind another one, not before; a group that
@@ -382,6 +537,8 @@ int main(void) {
         cmocka_unit_test(waits_for_the_disk_when_told),  cmocka_unit_test(a_refused_disk_leaves_no_line),
         cmocka_unit_test(a_trial_takes_few_round_trips), cmocka_unit_test(claims_are_of_one_storage),
         cmocka_unit_test(several_make_the_tables),       cmocka_unit_test(claims_go_with_groups),
+        cmocka_unit_test(alone_it_takes_fewer),          cmocka_unit_test(numbers_go_on_behind_others),
+        cmocka_unit_test(what_a_group_writes_is_there),  cmocka_unit_test(a_group_fails_with_its_trial),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
