@@ -76,7 +76,7 @@ static const ft_command commands[] = {
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},
     {"embed", ft_command_embed,
-     "embed RUN|MODEL_DIR --data FILE|- [--output FILE.npy|FILE.jsonl] [--pooling P] [--normalize] [--prompt TEXT | --prompt-name NAME] [--format tsv|csv|jsonl|text] [--id COLUMN] [--precision P] [--base MODEL]",
+     "embed RUN|MODEL_DIR --data FILE|- [--output FILE.npy|FILE.jsonl] [--pooling P] [--normalize] [--prompt TEXT | --prompt-name NAME] [--format tsv|csv|jsonl|text] [--id COLUMN] [--precision P] [--base MODEL] [--json]",
      "a vector for every text",
      "  --data FILE     the texts; - reads standard input\n"
      "  --format F      tsv, csv, jsonl or text, as predict has them\n"
@@ -89,18 +89,20 @@ static const ft_command commands[] = {
      "  --id COLUMN     the ids of JSON lines; by default the number of the text, from 0\n"
      "  --precision P   fp32, bf16, fp16 or, on a CPU, int8 (products of the layers in 8 bits): train.precision; by default\n"
      "                  fp32, in which every model is saved\n"
-     "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
+     "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n"
+    "  --json          of a file one JSON document about it\n\n"
      "Vectors are those of sentence-transformers: modules.json, 1_Pooling, 2_Dense, 2_Normalize, sentence_bert_config.json and\n"
      "config_sentence_transformers.json beside the model are followed. They come in the order of the texts, and how texts are batched\n"
      "changes none of their bits on a CPU.\n\n"
      "  ftengine embed models/all-MiniLM-L6-v2 --data texts.txt --pooling mean --normalize --output vectors.npy\n"
      "  ftengine embed runs/reviews-001 --data texts.csv --pooling mean --normalize >vectors.jsonl\n"},
-    {"tokenize", ft_command_tokenize, "tokenize RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl|text] [--keep-going] [section.key=value ...]",
+    {"tokenize", ft_command_tokenize, "tokenize RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl|text] [--keep-going] [--json] [section.key=value ...]",
      "the tokens of texts and chats, as a model sees them",
      "  --data FILE     texts (a text a line, or the column of a table), pairs of texts (data.text_pair), prompts with completions, or\n"
      "                  chats (JSON lines with \"prompt\" and \"completion\", or \"messages\"); - reads standard input\n"
      "  --format F      tsv, csv, jsonl or text, as predict has them\n"
-     "  --keep-going    a text that is refused is a line with \"error\", and the others follow\n\n"
+     "  --keep-going    a text that is refused is a line with \"error\", and the others follow\n"
+     "  --json          as it is without: JSON lines\n\n"
      "A line of JSON a text: ids, pieces, types of pairs, the text that the ids are decoded to, where they can be; of a chat the text that\n"
      "its template writes, and which tokens train.task=causal_lm learns. No weights are read, and nothing is cut off.\n\n"
      "  ftengine tokenize models/all-MiniLM-L6-v2 --data reviews.csv\n"
@@ -112,9 +114,10 @@ static const ft_command commands[] = {
      "metric; more have a line each. A run without run.json (still going, or killed) shows its last logged figures.\n\n"
      "  ftengine compare runs/a-001 runs/a-002\n"
      "  ftengine compare studies/reviews --csv >trials.csv\n"},
-    {"report", ft_command_report, "report RUN [--output FILE|-] [--no-texts]", "a run as one HTML page: curves, predictions, memory, options",
+    {"report", ft_command_report, "report RUN [--output FILE|-] [--no-texts] [--json]", "a run as one HTML page: curves, predictions, memory, options",
      "  --output FILE   write there instead of RUN/report.html; - is standard output\n"
-     "  --no-texts      without the texts of the surest mistakes, which are read from the run's data\n\n"
+     "  --no-texts      without the texts of the surest mistakes, which are read from the run's data\n"
+     "  --json          one JSON document: where the page is\n\n"
      "The page needs nothing else: no script, no network. It shows the memory over time of runs with memory.timeline=true, and\n"
      "runs that are still going or have failed as far as they came.\n\n"
      "  ftengine report runs/quickstart-001\n"},
@@ -171,10 +174,11 @@ static const ft_command commands[] = {
      "  delete NAME --yes                       the study and its runs\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE, journal:FILE) any database of Optuna 3.0 or later will do.\n"
-     "list, show, best, trials, enqueue, ask, tell, thaw and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as\n"
-     "study.sampler=random. Finished trials are never changed.\n"},
-    {"track", ft_command_track, "track RUN|STUDY [--storage URL] [section.key=value ...]", "tells MLflow of a run or study that it does not know all of",
+     "All of them take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
+    {"track", ft_command_track, "track RUN|STUDY [--model] [--storage URL] [--json] [section.key=value ...]", "tells MLflow of a run or study that it does not know all of",
+     "  --model         the run's model too, as mlflow.transformers.load_model(\"runs:/RUN_ID/model\") reads it\n"
      "  --storage URL   of a study whose database is elsewhere\n"
+     "  --json          one JSON document when all was told\n"
      "  --live          until standard input ends: how runs and studies with track.mlflow start it themselves\n\n"
      "RUN is a run directory, of several seeds or folds each is a run. What MLflow has been told is in mlflow.json there: nothing is told\n"
      "twice, whatever was interrupted. Address and experiment are track.mlflow and track.experiment of the run, unless given, else\n"
@@ -216,22 +220,25 @@ static const ft_command commands[] = {
      "there (memory.offload, listed under the CPU); the reservations of all runs are kept\n"
      "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) leaves the\n"
      "rest to other programs.\n"},
-    {"tune-gemm", ft_command_tune_gemm, "tune-gemm CONFIG.ini... --output FILE [section.key=value ...]",
+    {"tune-gemm", ft_command_tune_gemm, "tune-gemm CONFIG.ini... --output FILE [--json] [section.key=value ...]",
      "the fastest matrix products on this GPU, for a run",
-     "  --output FILE   where the choices go; train takes them with device.gemm_tuning=FILE\n\n"
+     "  --output FILE   where the choices go; train takes them with device.gemm_tuning=FILE\n"
+     "  --json          one JSON document\n\n"
      "Measures what cuBLASLt offers for every product of the run's first epoch and of its evaluations, and keeps the fastest.\n"
      "The file is of one kind of chip and one release of cuBLASLt; other shapes are chosen by cuBLASLt as without it. A run's\n"
      "bits depend on it: its hash is in run.json and in checkpoints.\n\n"
      "  ftengine tune-gemm my.ini --output h200.json\n"
      "  ftengine train my.ini device.gemm_tuning=h200.json\n"},
-    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL] [--storage nf4|nf4_double|int8]", "an adapter and its model as one ordinary model",
+    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL] [--storage nf4|nf4_double|int8] [--json]", "an adapter and its model as one ordinary model",
      "  --output DIR    the model that is written, whole or not at all\n"
      "  --base MODEL    the model that the adapter stands beside; by default the one that its files name\n"
      "  --storage FORM  linear layers in 4 or 8 bits, in the files of transformers and bitsandbytes; a model without an adapter\n"
-     "                  is written so too\n\n"
+     "                  is written so too\n"
+     "  --json          one JSON document: where the model is\n\n"
      "RUN was trained with adapter.type = lora; ADAPTER is a directory with adapter_config.json and adapter_model.safetensors, of\n"
      "ftengine or of Hugging Face PEFT.\n"},
-    {"pull", ft_command_pull, "pull NAME[@REVISION]", "a model from the hub into the cache",
+    {"pull", ft_command_pull, "pull NAME[@REVISION] [--json]", "a model from the hub into the cache",
+     "  --json          one JSON document in place of the directory\n\n"
      "What is needed of it is fetched into the cache that huggingface_hub uses too, checked, and its directory printed;\n"
      "model.path=NAME finds it from then on. What is there is not fetched again, and what broke off goes on: Ctrl-C and\n"
      "the same command again are fine.\n\n"

@@ -3,6 +3,7 @@
 #ifndef FT_COMMANDS_H
 #define FT_COMMANDS_H
 
+#include "base/json/json.h"
 #include "base/status.h"
 #include "engine/config/config.h"
 #include "engine/data/input.h"
@@ -58,6 +59,12 @@ ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_co
 ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, const char *value);
 // Texts that are read must not be what is written (NULL: standard output). what: "predictions".
 ft_status ft_check_output(const char *data, const char *output, const char *what);
+
+// Prints the document of --json, with format_version in it, and takes it. `failed`: it could not be built.
+ft_status ft_print_document(json_t *document, bool failed);
+// A command that may follow, as it is typed: document["next_commands"] is a list of lists of words. `command` and `of`
+// (NULL: none) stand in front of the words (NULL: none). *failed as ft_json_put has it.
+void ft_document_next(json_t *document, const char *command, const char *of, const ft_words *words, bool *failed);
 
 // ---- a saved model ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@
 typedef struct request {
     const char *model, *data, *output, *pooling, *prompt, *prompt_name, *id, *base;
     ft_format read;
-    bool npy, unit;
+    bool npy, unit, json;
     const ft_section *const *sections;
     const ft_words *words;
 } request;
@@ -31,6 +31,7 @@ typedef struct job {
     ft_blocks blocks;
     const ft_table *table; // the present piece
     int64_t before;        // texts of earlier ones
+    int64_t width;         // of a vector
     double began;
 } job;
 
@@ -199,6 +200,15 @@ static ft_status open_model(job *j, const char *directory) {
     return ft_vector_head_open(&j->files, j->model.config.hidden_size, &j->head);
 }
 
+// Of a file; without one the lines are what there is.
+static ft_status print_document(const job *j) {
+    bool failed = false;
+    json_t *document = json_pack("{s:i, s:I, s:I}", "format_version", 1, "texts", (json_int_t)j->before, "width",
+                                 (json_int_t)j->width);
+    ft_json_put(document, "output", ft_json_text(j->r->output), &failed);
+    return ft_print_document(document, failed);
+}
+
 static ft_status run(job *j, ft_arena *arena) {
     const char *directory, *prompt;
     FT_TRY(ft_classifier_find(j->r->model, arena, &directory));
@@ -208,6 +218,7 @@ static ft_status run(job *j, ft_arena *arena) {
     ft_status status = open_model(j, j->files.transformer);
     if (status == FT_OK) status = check_prompt(j, prompt);
     if (status == FT_OK) status = ft_vector_file_open(&j->out, j->r->output, j->r->npy, j->head.width);
+    j->width = (int64_t)j->head.width;
     ft_stop_begin();
     if (status == FT_OK) status = embed_stream(j, prompt);
     ft_status_line("%s", "");
@@ -218,7 +229,7 @@ static ft_status run(job *j, ft_arena *arena) {
     ft_blocks_close(&j->blocks);
     ft_vector_head_close(&j->head);
     const ft_status closed = ft_classifier_close(&j->model);
-    if (status == FT_OK) return closed;
+    if (status == FT_OK) return closed == FT_OK && j->r->json && j->r->output != NULL ? print_document(j) : closed;
     ft_error_restore(&error);
     return status;
 }
@@ -231,7 +242,7 @@ ft_status ft_command_embed(const ft_section *const *sections, int argc, char **a
     const ft_flag flags[] = {{"--data", &r.data, NULL},       {"--format", &format, NULL}, {"--output", &r.output, NULL},
                              {"--pooling", &r.pooling, NULL}, {"--prompt", &r.prompt, NULL}, {"--prompt-name", &r.prompt_name, NULL},
                              {"--normalize", NULL, &r.unit},  {"--id", &r.id, NULL},       {"--precision", &precision, NULL},
-                             {"--base", &r.base, NULL}};
+                             {"--base", &r.base, NULL},       {"--json", NULL, &r.json}};
     ft_status status = ft_parse_words("embed", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {

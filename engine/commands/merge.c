@@ -86,6 +86,13 @@ static ft_status merge(ft_classifier *c, ft_quantisation format, const char *out
     return status;
 }
 
+static ft_status print_document(const char *output) {
+    bool failed = false;
+    json_t *document = json_pack("{s:i}", "format_version", 1);
+    ft_json_put(document, "model", ft_json_text(output), &failed);
+    return ft_print_document(document, failed);
+}
+
 static ft_status open_and_merge(const ft_section *const *sections, const char *path, const char *base, ft_quantisation format, const char *output) {
     static const char *const exact[] = {"device.name=cpu", "train.precision=fp32", "model.storage=fp32"};
     ft_classifier c;
@@ -104,7 +111,9 @@ ft_status ft_command_merge(const ft_section *const *sections, int argc, char **a
     ft_words words;
     const char *base = NULL, *output = NULL, *storage = "fp32";
     ft_quantisation format = FT_QUANTISATIONS;
-    const ft_flag flags[] = {{"--output", &output, NULL}, {"--base", &base, NULL}, {"--storage", &storage, NULL}};
+    bool json = false;
+    const ft_flag flags[] = {
+        {"--output", &output, NULL}, {"--base", &base, NULL}, {"--storage", &storage, NULL}, {"--json", NULL, &json}};
     ft_status status = ft_parse_words("merge", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && (words.plain_count != 1 || words.override_count > 0 || output == NULL)) {
         status = ft_fail(FT_INVALID, "merge", output == NULL ? "--output is missing" : "give one run or adapter directory");
@@ -112,6 +121,7 @@ ft_status ft_command_merge(const ft_section *const *sections, int argc, char **a
     }
     if (status == FT_OK) status = parse_storage(storage, &format);
     if (status == FT_OK) status = open_and_merge(sections, words.plain[0], base, format, output);
+    if (status == FT_OK && json) status = print_document(output);
     ft_arena_free(&arena);
     return status;
 }

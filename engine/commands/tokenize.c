@@ -217,7 +217,7 @@ ft_status ft_command_tokenize(const ft_section *const *sections, int argc, char 
     const char *format_name = "auto";
     ft_format format = FT_FORMAT_AUTO;
     ft_blocks blocks = {.file = -1};
-    const ft_flag flags[] = {{"--data", &j.data, NULL}, {"--format", &format_name, NULL}, {"--keep-going", NULL, &j.keep_going}};
+    const ft_flag flags[] = {{"--data", &j.data, NULL}, {"--format", &format_name, NULL}, {"--keep-going", NULL, &j.keep_going}, {"--json", NULL, NULL}}; // it has no other form
     ft_status status = ft_parse_words("tokenize", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && (words.plain_count != 1 || j.data == NULL)) {
         status = ft_fail(FT_INVALID, "tokenize", words.plain_count != 1 ? "give one run or model directory" : "--data is missing");

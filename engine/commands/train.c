@@ -54,6 +54,15 @@ static void listen(void *owner, const ft_run_news *news) {
     if (l->other != NULL) l->other->told(l->other->owner, news);
 }
 
+// To look at it, or to go on. One that diverged would diverge again.
+static void put_next(json_t *document, const char *dir, bool *failed) {
+    const char *status = json_string_value(json_object_get(document, "status"));
+    const bool completed = status != NULL && strcmp(status, "completed") == 0, diverged = status != NULL && strcmp(status, "diverged") == 0;
+    if (completed) ft_document_next(document, "report", dir, NULL, failed);
+    if ((!completed && !diverged) || json_is_true(json_object_get(json_object_get(document, "deadline"), "reached")))
+        ft_document_next(document, "train", dir, NULL, failed);
+}
+
 // run.json, which a run has that ended badly, too.
 static ft_status print_run(const char *dir, ft_arena *arena) {
     json_t *run, *document = json_object();
@@ -64,6 +73,7 @@ static ft_status print_run(const char *dir, ft_arena *arena) {
     if (status == FT_OK) {
         ft_json_put(document, "run", ft_json_text(dir), &failed);
         failed = failed || json_object_update(document, run) != 0;
+        put_next(document, dir, &failed);
         json_decref(run);
         if (failed) status = ft_fail_memory(0, "the run as JSON");
         else ft_json_write(ft_results(), document);

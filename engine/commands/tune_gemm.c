@@ -94,7 +94,7 @@ static ft_status measure_evaluation(ft_trainer *t) {
     return FT_OK;
 }
 
-static ft_status measure(ft_trainer *t, const char *path) {
+static ft_status measure(ft_trainer *t, const char *path, bool json) {
     sizes_seen seen = {.pair = ft_calloc((size_t)t->job.split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *seen.pair,
                                          "sizes of micro-batches")};
     if (seen.pair == NULL) return FT_NO_MEMORY;
@@ -110,12 +110,19 @@ static ft_status measure(ft_trainer *t, const char *path) {
     const ft_gemm_choice *choices = ft_gemms_choices(t->room.device, &count);
     double best = 0, first = 0;
     for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    if (json) {
+        bool failed = false;
+        json_t *document = json_pack("{s:i, s:I, s:I, s:f, s:f}", "format_version", 1, "products", (json_int_t)count, "sizes", (json_int_t)sizes,
+                                     "microseconds", best, "first_microseconds", first);
+        ft_json_put(document, "output", ft_json_text(path), &failed);
+        return ft_print_document(document, failed);
+    }
     printf("%zu products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices\n%s\n", count, sizes, best, first,
            path);
     return FT_OK;
 }
 
-static ft_status run(const ft_config *config, const char *path) {
+static ft_status run(const ft_config *config, const char *path, bool json) {
     ft_trainer t;
     ft_stop_begin();
     ft_status status = ft_trainer_open(config, &t);
@@ -123,7 +130,7 @@ static ft_status run(const ft_config *config, const char *path) {
         status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.room.device->name);
         ft_hint("ftengine devices says what is missing");
     }
-    if (status == FT_OK) status = measure(&t, path);
+    if (status == FT_OK) status = measure(&t, path, json);
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_trainer_close(&t);
@@ -137,8 +144,9 @@ ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char
     ft_words words;
     ft_config config = {0};
     const char *output = NULL;
-    const ft_flag flags[] = {{"--output", &output, NULL}};
-    ft_status status = ft_parse_words("tune-gemm", argc, argv, 1, flags, &arena, &words);
+    bool json = false;
+    const ft_flag flags[] = {{"--output", &output, NULL}, {"--json", NULL, &json}};
+    ft_status status = ft_parse_words("tune-gemm", argc, argv, 2, flags, &arena, &words);
     if (status == FT_OK && (output == NULL || output[0] == '\0')) {
         status = ft_fail(FT_INVALID, "--output", "where the measured choices go is not given");
         ft_hint("ftengine tune-gemm CONFIG.ini --output h200.json, then train with device.gemm_tuning=h200.json");
@@ -146,7 +154,7 @@ ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK && config.device.gemm_tuning[0] != '\0')
         status = ft_fail(FT_INVALID, "device.gemm_tuning", "products that are measured cannot be tuned already");
-    if (status == FT_OK) status = run(&config, output);
+    if (status == FT_OK) status = run(&config, output, json);
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

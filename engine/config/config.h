@@ -279,7 +279,7 @@ typedef struct ft_config {
         int64_t save_total_limit;
     } output;
     struct {
-        bool tensorboard;
+        bool tensorboard, log_model;
         const char *mlflow, *experiment; // address of a server, or "none"; "": as MLflow's own variables say
     } track;
     struct {

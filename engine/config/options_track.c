@@ -14,6 +14,9 @@ static const ft_option rows[] = {
                    "Name and password are MLflow's own variables."),
     STRING(track.experiment, FREE, "", .elsewhere = "experiment_name mlflow_experiment_name mlflow_experiment",
            .help = "Experiment there, made if it is not there yet. Empty: MLFLOW_EXPERIMENT_NAME, else Default."),
+    BOOL(track.log_model, FREE, "false", .elsewhere = "hf_mlflow_log_artifacts log_models",
+         .help = "A run's model among its artifacts there, when it has ended: mlflow.transformers.load_model(\"runs:/RUN_ID/model\") is "
+                 "a pipeline of it. Not of a study's trials; `ftengine track RUN --model` does it afterwards."),
 };
 const ft_section ft_track_section = {
     .name = "track", .help = "Who else is told what a run does.", .rows = rows, .count = ROWS};

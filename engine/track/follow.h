@@ -8,6 +8,7 @@
 
 typedef struct ft_follow {
     const char *uri, *experiment; // its name
+    bool model;                   // of a run, among its artifacts
     bool live;                    // until standard input ends, with whoever holds its other end; else once
 } ft_follow;
 

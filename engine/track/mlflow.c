@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 enum { MOST_METRICS = 800, MOST_OTHERS = 100 }; // 1000 in a batch, of which 100 params and 100 tags
 
@@ -388,13 +389,28 @@ ft_status ft_mlflow_log(ft_mlflow *m, json_t *record, const ft_mlflow_batch *b) 
 
 // ---- files --------------------------------------------------------------------------------------------------------
 
-ft_status ft_mlflow_artifact(ft_mlflow *m, json_t *record, const char *path, const char *name) {
-    static const char scheme[] = "mlflow-artifacts:/";
+static const char artifacts[] = "mlflow-artifacts:/";
+
+bool ft_mlflow_takes_artifacts(const json_t *record) {
+    const char *at = text_of(record, "artifacts");
+    return at != NULL && strncmp(at, artifacts, sizeof artifacts - 1) == 0;
+}
+
+// A large file takes its time: at least this many bytes a second go to a server that is worth waiting for.
+static const double SLOWEST = 1e6;
+
+static double patience_for(const ft_mlflow *m, const char *path) {
+    struct stat file;
+    return m->patience + (path != NULL && stat(path, &file) == 0 ? (double)file.st_size / SLOWEST : 0);
+}
+
+// Of a file, or a text.
+static ft_status put_artifact(ft_mlflow *m, json_t *record, const char *path, const char *text, const char *name) {
     const char *at = text_of(record, "artifacts"), *headers[2] = {m->bearer, NULL};
     ft_arena arena = {0};
     ft_web_answer answer;
-    if (at == NULL || strncmp(at, scheme, sizeof scheme - 1) != 0 || !ft_path_exists(path)) return FT_OK;
-    at += sizeof scheme - 1;
+    if (!ft_mlflow_takes_artifacts(record) || (path != NULL && !ft_path_exists(path))) return FT_OK;
+    at += sizeof artifacts - 1;
     at += strspn(at, "/");
     const char *to = ft_arena_format(&arena, "%s/%s", at, name), *escaped = to != NULL ? escape(to, &arena) : NULL;
     const char *url =
@@ -408,7 +424,9 @@ ft_status ft_mlflow_artifact(ft_mlflow *m, json_t *record, const char *path, con
                                                .user = m->user,
                                                .password = m->password,
                                                .file = path,
-                                               .timeout = m->patience},
+                                               .body = text,
+                                               .length = text != NULL ? strlen(text) : 0,
+                                               .timeout = patience_for(m, path)},
                              &answer);
         if (status == FT_OK && (answer.status < 200 || answer.status >= 300))
             status = refused(m, "an artifact", answer.status, NULL);
@@ -416,4 +434,12 @@ ft_status ft_mlflow_artifact(ft_mlflow *m, json_t *record, const char *path, con
     }
     ft_arena_free(&arena);
     return status;
+}
+
+ft_status ft_mlflow_artifact(ft_mlflow *m, json_t *record, const char *path, const char *name) {
+    return put_artifact(m, record, path, NULL, name);
+}
+
+ft_status ft_mlflow_artifact_text(ft_mlflow *m, json_t *record, const char *text, const char *name) {
+    return put_artifact(m, record, NULL, text, name);
 }

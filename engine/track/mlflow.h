@@ -5,7 +5,7 @@
 //     creating a run and
 //             keeping that finds it again instead of making a second one
 //     run_id  MLflow's, once it is known;  status  as last told, "RUNNING", "FINISHED", ..
-//     more    belongs to the callers
+//     more    belongs to the callers (`model`: mlflow_model.h)
 #ifndef FT_TRACK_MLFLOW_H
 #define FT_TRACK_MLFLOW_H
 
@@ -51,8 +51,11 @@ void ft_mlflow_param(ft_mlflow_batch *batch, const char *key, const char *value,
 void ft_mlflow_tag(ft_mlflow_batch *batch, const char *key, const char *value, bool *failed);
 ft_status ft_mlflow_log(ft_mlflow *client, json_t *record, const ft_mlflow_batch *batch);
 ft_status ft_mlflow_end(ft_mlflow *client, json_t *record, const char *status, int64_t time);
-// A file among the run's artifacts, where the server itself takes them; else nothing, and FT_OK. Absent files are
-// passed over.
+// Whether the server itself takes the files of this run.
+bool ft_mlflow_takes_artifacts(const json_t *record);
+// A file or a text among the run's artifacts, where the server takes them; else nothing, and FT_OK. Absent files are
+// passed over. A large file is waited for longer.
 ft_status ft_mlflow_artifact(ft_mlflow *client, json_t *record, const char *path, const char *name);
+ft_status ft_mlflow_artifact_text(ft_mlflow *client, json_t *record, const char *text, const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/track/machine.h"
+#include "engine/track/mlflow_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ ft_status ft_mlflow_figures(const json_t *run, int64_t step, int64_t time, ft_ml
 
 typedef struct tracked {
     const char *directory, *name, *config, *json, *path; // config.ini, run.json, mlflow.json
-    bool live;
+    bool live, model;
     time_t began;    // what run.json says is older than that is of an earlier session
     int64_t started; // milliseconds
     json_t *record;
@@ -165,6 +166,8 @@ static ft_status tell_end(tracked *t, ft_mlflow *client) {
     if (status == FT_OK) status = tell_files(t, client);
     if (status == FT_OK)
         status = ft_mlflow_end(client, t->record, ft_mlflow_status_of(run), run != NULL ? time : now_ms());
+    // Behind the end: whatever becomes of a large file, the run does not stay RUNNING.
+    if (status == FT_OK && t->model) status = ft_mlflow_tell_model(client, t->record, t->directory);
     json_decref(run);
     return status;
 }
@@ -222,7 +225,7 @@ static ft_status open_run(tracked *t) {
 
 ft_status ft_mlflow_track_run(const ft_follow *follow, const char *directory) {
     int lock;
-    tracked t = {.live = follow->live, .began = time(NULL) - 1};
+    tracked t = {.live = follow->live, .model = follow->model, .began = time(NULL) - 1};
     t.directory = ft_path_absolute(&t.arena, NULL, directory);
     ft_status status = t.directory == NULL ? ft_error_code()
                        : ft_path_is_directory(t.directory)

@@ -24,6 +24,7 @@ typedef struct quoting {
     double seconds;
     int draws;
     bool json;
+    const ft_words *words; // as they were given
     ft_plan plan;     // of the configuration, or of no study's alone
     ft_run_quote run; // of a run; of a study the sum over the measured trials
     ft_estimate total;
@@ -242,10 +243,8 @@ static ft_status print_json(const quoting *q) {
                           ft_json_rounded(q->run.measured_seconds, 6), "tokens_per_second",
                           q->run.tokens_per_second > 0 ? ft_json_rounded(q->run.tokens_per_second, 6) : json_null()),
                 &failed);
-    if (!failed) ft_json_write(ft_results(), root);
-    json_decref(root);
-    if (failed) return ft_fail_memory(0, "the quote as JSON");
-    return fflush(ft_results()) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    ft_document_next(root, q->study ? "tune" : "train", NULL, q->words, &failed);
+    return ft_print_document(root, failed);
 }
 
 // ---- the command --------------------------------------------------------------------------------------------------
@@ -288,6 +287,7 @@ ft_status ft_command_quote(const ft_section *const *sections, int argc, char **a
         status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count,
                                      words.overrides);
     q->config = &config;
+    q->words = &words;
     if (status == FT_OK) status = quote(q);
     ft_survey_free(&q->survey);
     free(q);

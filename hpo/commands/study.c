@@ -27,10 +27,10 @@ static const struct {
     {"tell", ft_study_tell, WRITES, "--json --state --step",
      "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--step STEP] [--json] [study.KEY=VALUE ...]"},
     {"thaw", ft_study_thaw, WRITES, "--json", "thaw [NAME] NUMBER... [--json]"},
-    {"export", ft_study_export, READS, "--format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
+    {"export", ft_study_export, READS, "--json --format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
     {"import", ft_study_import, NO_STUDY, "--json --from", "import FILE [--study NAME] [--storage URL] [--from STUDY]"},
-    {"report", ft_study_report, READS, "--output --svg", "report [NAME] [--output FILE|-] [--svg DIRECTORY]"},
-    {"delete", ft_study_delete, WRITES, "--yes", "delete NAME --yes"},
+    {"report", ft_study_report, READS, "--json --output --svg", "report [NAME] [--output FILE|-] [--svg DIRECTORY]"},
+    {"delete", ft_study_delete, WRITES, "--json --yes", "delete NAME --yes"},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 

@@ -65,9 +65,21 @@ static ft_status export_text(study_call *call, int format, FILE *out) {
     return format == CSV ? ft_export_csv(call->opened, out) : ft_export_jsonl(call->opened, out);
 }
 
+// What is left of a study, or made of it, in one place.
+static ft_status print_moved(const char *study, const char *key, int64_t trials, const char *output) {
+    bool failed = false;
+    json_t *document = json_pack("{s:i}", "format_version", 1);
+    ft_json_put(document, "study", ft_json_text(study), &failed);
+    ft_json_put(document, key, json_integer(trials), &failed);
+    if (output != NULL) ft_json_put(document, "output", ft_json_text(output), &failed);
+    return ft_study_print_json(document, failed);
+}
+
 ft_status ft_study_export(study_call *call) {
     int format;
     FT_TRY(choose_format(call, &format));
+    if (call->json && format != DB && (call->output == NULL || strcmp(call->output, "-") == 0))
+        return ft_fail(FT_INVALID, "--json", "standard output cannot be the trials and the document about them: give --output FILE");
     if (format == DB) {
         FT_TRY(export_database(call));
     } else if (call->output == NULL || strcmp(call->output, "-") == 0) {
@@ -85,7 +97,7 @@ ft_status ft_study_export(study_call *call) {
         FT_TRY(ft_atomic_commit(&file));
     }
     ft_info("%" PRId64 " trials of study '%s' in %s", call->opened->trials.count, call->opened->name, call->output);
-    return FT_OK;
+    return call->json ? print_moved(call->opened->name, "trials", call->opened->trials.count, call->output) : FT_OK;
 }
 
 // ---- import ---------------------------------------------------------------------------------------------------------
@@ -248,11 +260,14 @@ static ft_status remove_files(study_call *call) {
 
 static ft_status delete_it(study_call *call, const char *name, int64_t count, bool directory) {
     FT_TRY(ft_storage_delete_study(call->file, name));
-    printf("study '%s' is deleted, %" PRId64 " trials\n", name, count);
-    if (!directory) return FT_OK;
-    ft_status closed = ft_storage_close(call->file);
-    call->file = NULL;
-    return closed == FT_OK ? remove_files(call) : closed;
+    if (!call->json) printf("study '%s' is deleted, %" PRId64 " trials\n", name, count);
+    ft_status status = FT_OK;
+    if (directory) {
+        status = ft_storage_close(call->file);
+        call->file = NULL;
+        if (status == FT_OK) status = remove_files(call);
+    }
+    return status == FT_OK && call->json ? print_moved(name, "deleted_trials", count, NULL) : status;
 }
 
 ft_status ft_study_delete(study_call *call) {

@@ -28,6 +28,13 @@ static ft_status write_page(study_call *call, const report *r, const char *path)
         return status;
     }
     FT_TRY(ft_atomic_commit(&file));
+    if (call->json) {
+        bool failed = false;
+        json_t *document = json_pack("{s:i}", "format_version", 1);
+        ft_json_put(document, "study", ft_json_text(call->opened->name), &failed);
+        ft_json_put(document, "report", ft_json_text(path), &failed);
+        return ft_study_print_json(document, failed);
+    }
     printf("%s\n", path);
     return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
 }
@@ -62,6 +69,8 @@ ft_status ft_study_report(study_call *call) {
     else if (output == NULL)
         output = "report.html";
     if (output == NULL) return FT_NO_MEMORY;
+    if (call->json && strcmp(output, "-") == 0)
+        return ft_fail(FT_INVALID, "--json", "standard output cannot be the page and the document about it");
     if (call->svg != NULL) FT_TRY(write_svg(call, &r));
     return write_page(call, &r, output);
 }

@@ -276,6 +276,8 @@ static ft_status show_json(study_call *call, const overview *o) {
     ft_json_put(document, "best", best, &failed);
     ft_json_put(document, "learnt_from", lessons_value(o, &failed), &failed);
     ft_json_put(document, "outlook", outlook_value(&o->outlook, &failed), &failed);
+    const char *file = ft_path_join(&call->arena, call->place.directory, "best.ini");
+    if (file != NULL && ft_path_exists(file)) ft_document_next(document, "train", file, NULL, &failed);
     if (status == FT_OK) return ft_study_print_json(document, failed);
     json_decref(document);
     return status;

@@ -6,12 +6,7 @@
 
 #include <errno.h>
 
-ft_status ft_study_print_json(json_t *document, bool failed) {
-    if (document != NULL && !failed) ft_json_write(ft_results(), document);
-    json_decref(document);
-    if (document == NULL || failed) return ft_fail_memory(0, "a document");
-    return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
-}
+ft_status ft_study_print_json(json_t *document, bool failed) { return ft_print_document(document, failed); }
 
 ft_status ft_study_no_best(const ft_stored *study) {
     const ft_trials *trials = &study->trials;

@@ -76,7 +76,8 @@ PYTHON
 expect 0 study import why.jsonl
 expect 0 study trials why --state failed
 grep -qF 'no space' out && ! grep -q "$(printf '\033')" out || fail "trials: $(cat out)"
-expect 0 study delete why --yes
+expect 0 study delete why --yes --json
+[ "$(json out 'd')" = "{'format_version': 1, 'study': 'why', 'deleted_trials': 6}" ] || fail "a deleted study as JSON: $(cat out)"
 # Importances for all objectives at once and for each alone.
 expect 0 study show two
 grep -q 'importance for all *for value_0 *for value_1' out || fail "show two: $(cat out)"
@@ -136,7 +137,9 @@ expect 0 study enqueue six model.depth=3 --force
 
 # ---- export and back -------------------------------------------------------------------------------------------------------
 expect 0 study export six --output - && grep -q "^number,state,value," out || fail "no CSV on standard output"
-expect 0 study export six --output a.jsonl
+expect 0 study export six --output a.jsonl --json
+[ "$(json out 'd')" = "{'format_version': 1, 'study': 'six', 'trials': 6, 'output': 'a.jsonl'}" ] || fail "an export as JSON: $(cat out)"
+expect 2 study export six --output - --json
 expect 0 study import a.jsonl --study again
 expect 0 study export again --format jsonl
 cmp <(tail -n +2 out) <(tail -n +2 a.jsonl) || fail "a study came back changed"

@@ -67,7 +67,7 @@ expect 0 "$FTENGINE" tune $run "${study[@]}" study.trials=1
 expect 0 "$FTENGINE" tune $run "${study[@]}" study.trials=0 --deadline 5s --json
 says "the time is up"
 [ "$(json out 'd["trials"]["complete"] > 0 and d["best"][0]["values"][0] > 0')" = True ] || fail "the study: $(cat out)"
-[ -s studies/s/best.ini ] || fail "no best.ini"
+[ -s studies/s/best.ini ] && [ "$(json out 'd["next_commands"]')" = "[['ftengine', 'train', 'studies/s/best.ini']]" ] || fail "no best.ini, or nothing says so: $(json out 'd.get("next_commands")')"
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" tune $run eval.strategy=epoch 'space.train.learning_rate=float(1e-4, 1e-2, log)' --study s2 --deadline yesterday
 one_error "this is no deadline: 'yesterday' (--deadline)"

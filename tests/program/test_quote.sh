@@ -27,10 +27,15 @@ rate = q["measured"]["seconds"] / q["measured"]["steps"]
 assert 0.3 < q["parts"]["train"]["estimate"] / (30 * rate) < 3, "not what was measured"
 assert q["parts"]["train"]["high"] - q["parts"]["train"]["estimate"] >= 0.0499 * q["parts"]["train"]["estimate"]
 PYTHON
-# shellcheck disable=SC2086
-expect 0 "$FTENGINE" train $run output.dir=run --json
+# What it says may be typed next is the run.
+next() { mapfile -t words < <(python3 -c 'import json, sys; print("\n".join(json.load(open(sys.argv[1]))["next_commands"][0][1:]))' "$1"); }
+[ "$(json out 'd["next_commands"]')" = "$(json quote.json 'd["next_commands"]')" ] && [ "$(json out 'd["next_commands"][0][0]')" = ftengine ] || fail "after a plan: $(json out 'd["next_commands"]')"
+next quote.json
+expect 0 "$FTENGINE" "${words[@]}" output.dir=run --json
 [ "$(json out 'd["steps"], d["memory"]["peak_reserved_bytes"]')" = "($(json quote.json 'd["total_steps"]'), $(json quote.json 'd["peak_reserved_bytes"]'))" ] || fail "the run had $(json out 'd["steps"], d["memory"]["peak_reserved_bytes"]')"
 [ "$(grep -c eval_accuracy run/metrics.jsonl)" = 5 ] || fail "the run was evaluated $(grep -c eval_accuracy run/metrics.jsonl) times"
+next out
+expect 0 "$FTENGINE" "${words[@]}" && [ "${words[0]}" = report ] && [ -s run/report.html ] || fail "after a run: ${words[*]}"
 
 # For people; for seeds and folds, which are quoted together; where the run directory would be.
 mkdir place
@@ -59,6 +64,7 @@ python3 - out <<'PYTHON' || fail "the study: $(cat out)"
 import json, sys
 q = json.load(open(sys.argv[1]))
 assert (q["kind"], q["trials"], q["parallel"], len(q["trial_seconds"])) == ("study", 50, 2, 4), q
+assert q["next_commands"][0][:2] == ["ftengine", "tune"] and "space.train.epochs=choice(1, 3)" in q["next_commands"][0], q["next_commands"]
 mean = sum(q["trial_seconds"]) / 4
 assert abs(q["seconds"]["estimate"] - 50 * mean) < 0.01 * 50 * mean and q["seconds"]["low"] <= 0.5 * 50 * mean < 50 * mean < q["seconds"]["high"]
 PYTHON

@@ -25,6 +25,9 @@ expect 0 "$FTENGINE" report "$dir"
 # Elsewhere it links to nothing.
 expect 0 "$FTENGINE" report "$dir" --output - && sed 's|<a href="predictions.jsonl">\(predictions.jsonl\)</a>|\1|' page.html | cmp - out || fail "the page on standard output is another"
 
+expect 0 "$FTENGINE" report "$dir" --output again.html --json && cmp <(sed 's|<a href="predictions.jsonl">\(predictions.jsonl\)</a>|\1|' page.html) again.html &&
+    [ "$(json out 'd')" = "{'format_version': 1, 'report': 'again.html'}" ] || fail "the document about the page: $(cat out)"
+expect 2 "$FTENGINE" report "$dir" --output - --json && one_error "the page and the document"
 # What run.json and predictions.jsonl say is on the page; every tag is closed; nothing is fetched, nothing can run.
 python3 - "$dir" <<'PYTHON' || fail "the page is not what the run's files say"
 import collections

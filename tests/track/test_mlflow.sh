@@ -59,10 +59,11 @@ none_left() { settle; [ -z "$(pgrep -f "track --live .*$uri")" ] || fail "a proc
 
 # ---- a run --------------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" train $run output.dir=plain
-expect 0 "$FTENGINE" train $run output.dir=whole track.mlflow=$uri track.experiment="my texts"
+expect 0 "$FTENGINE" train $run output.dir=whole track.mlflow=$uri track.experiment="my texts" track.log_model=true
 none_left
 ! grep "MLflow" err | grep -v "it is slow" || fail "something is wrong: $(cat err)"
 same whole
+holds store.json 'any("/artifacts/model/MLmodel" in k for k in d["artifacts"])'
 holds store.json 'sorted(d["experiments"]) == ["Default", "my texts"] and [r["experiment_id"] for r in d["runs"].values()] == [d["experiments"]["my texts"]]'
 cmp plain/model/model.safetensors whole/model/model.safetensors || fail "another model"
 # Told again: nothing is there twice, and no second run.
@@ -71,9 +72,44 @@ same whole
 # Batches: never more than MLflow takes, few enough.
 requests
 holds requests.json 'sum(r["path"].endswith("/runs/create") for r in d) == 1'
+# Its model came with its end, once, and with what MLflow makes a pipeline from.
+python3 -S - <<'PYTHON' || fail "the model is told otherwise"
+import json, os
+files = {k.split("/artifacts/")[1]: v for k, v in json.load(open("store.json"))["artifacts"].items() if "/artifacts/model/" in k}
+flavor = json.loads(files["model/MLmodel"])["flavors"]["transformers"]
+assert flavor["task"] == "text-classification" and flavor["components"] == ["tokenizer"] and flavor["model_binary"] == "model", flavor
+assert flavor["pipeline_model_type"] == json.load(open("whole/model/config.json"))["architectures"][0]
+small = {n for n in os.listdir("whole/model") if not n.endswith(".safetensors")}
+for name in small:
+    assert files["model/model/" + name] == files["model/components/tokenizer/" + name] == open("whole/model/" + name, encoding="utf-8").read(), name
+assert len(files) == 2 * len(small) + 2 and "model/model/model.safetensors" in files, sorted(files)
+PYTHON
+expect 0 "$FTENGINE" track whole --model
+requests
+holds requests.json 'not [r for r in d if "/artifacts/model/" in r["path"]]'
+expect 2 "$FTENGINE" track nowhere --model
+mkdir bare && cp whole/config.ini bare && expect 2 "$FTENGINE" track bare --model
+one_error "neither model/ nor adapter/"
 # By MLflow's own variables, of a run that knew nothing of it.
 expect 0 env MLFLOW_TRACKING_URI=$uri MLFLOW_EXPERIMENT_NAME=other "$FTENGINE" track plain
 same plain
+holds store.json 'sum("/artifacts/model/MLmodel" in k for k in d["artifacts"]) == 1'
+expect 0 env MLFLOW_TRACKING_URI=$uri MLFLOW_EXPERIMENT_NAME=other "$FTENGINE" track plain --model
+same plain
+holds store.json 'sum("/artifacts/model/MLmodel" in k for k in d["artifacts"]) == 2'
+# An adapter is files that PEFT reads. A server that keeps no files says so, and knows the run all the same.
+expect 0 "$FTENGINE" train $run output.dir=lora adapter.type=lora train.max_steps=3 eval.strategy=no
+expect 0 "$FTENGINE" track lora --model --json track.mlflow=$uri
+[ "$(json out 'd')" = "{'format_version': 1, 'told': 'lora'}" ] || fail "the document: $(cat out)"
+store
+holds store.json 'sorted(k.split("/artifacts/")[1] for k in d["artifacts"] if "/adapter/" in k) == sorted("adapter/" + f for f in __import__("os").listdir("lora/adapter"))'
+ask PUT need '{"place": "s3://elsewhere/"}' >/dev/null
+expect 0 "$FTENGINE" train $run output.dir=kept train.max_steps=3 eval.strategy=no
+expect 2 "$FTENGINE" track kept --model track.mlflow=$uri
+one_error "takes no files"
+ask PUT need '{}' >/dev/null
+store
+holds store.json '[r["status"] for r in d["runs"].values() if r["name"] == "kept"] == ["FINISHED"]'
 holds store.json '"other" in d["experiments"]'
 expect 0 env MLFLOW_TRACKING_URI=$uri "$FTENGINE" train $run output.dir=not-told track.mlflow=none
 [ ! -e not-told/mlflow.json ] || fail "nobody was to be told"

@@ -49,15 +49,27 @@ tell() {
 expect 0 "$FTENGINE" train study.ini train.learning_rate=1e-3 output.dir=run
 ! grep "MLflow" err | grep -v "it is slow" || fail "something is wrong: $(cat server.log)"
 tell run
+expect 0 "$FTENGINE" track run --model
+expect 2 "$FTENGINE" track s --model
+one_error "of a study there is no model"
 expect 0 "$FTENGINE" tune study.ini --study s
 ! grep "MLflow" err | grep -v "it is slow" || fail "something is wrong: $(cat server.log)"
 tell s
-MLFLOW_TRACKING_URI=$uri "$python" - <<'PYTHON' || fail "MLflow gives something else: $(tail -20 server.log)"
+MLFLOW_TRACKING_URI=$uri "$python" - "$here/validation.tsv" <<'PYTHON' || fail "MLflow gives something else: $(tail -20 server.log)"
 import json
+import sys
 import mlflow
 
 client = mlflow.MlflowClient()
 experiment = client.get_experiment_by_name("with us")
+try:
+    import mlflow.transformers
+    import transformers
+    import torch  # noqa: F401
+    pipelines = True
+except ImportError:
+    pipelines = False
+    print("left out: the model as a pipeline, for there are no transformers and no PyTorch here")
 runs = client.search_runs([experiment.experiment_id])
 run, = [r for r in runs if r.info.run_name == "run"]
 told = json.load(open("run/run.json"))
@@ -71,7 +83,13 @@ for key, points in want.items():
     have = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, key)]
     assert sorted(have) == sorted(dict(points).items()), (key, have, points)
 assert run.data.metrics["memory/peak_reserved_bytes"] == told["memory"]["peak_reserved_bytes"]
-assert {f.path for f in client.list_artifacts(run.info.run_id)} >= {"config.ini", "run.json", "train.log"}
+assert {f.path for f in client.list_artifacts(run.info.run_id)} >= {"config.ini", "run.json", "train.log", "model"}
+if pipelines:
+    import csv
+    texts = [row[0] for row in csv.reader(open(sys.argv[1], encoding="utf-8"), delimiter="\t", quoting=csv.QUOTE_NONE)][1:6]
+    there = mlflow.transformers.load_model(f"runs:/{run.info.run_id}/model")
+    here = transformers.pipeline("text-classification", model="run/model")
+    assert there(texts) == here(texts), (there(texts), here(texts))
 parent, = [r for r in runs if r.data.tags.get("ftengine.study") == "s"]
 children = {r.data.tags["ftengine.trial"]: r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id}
 assert sorted(children) == ["0", "1", "2"] and parent.info.status == "FINISHED"

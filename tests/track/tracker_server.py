@@ -3,7 +3,8 @@
 run and a study use it, with MLflow's own refusals. The port is written to PORT_FILE.
 
     PUT /control/faults   {"match": REGEX of the path, "status": 503, "times": N, "delay": seconds, "headers": {..}}; times -1: until changed
-    PUT /control/need     {"authorization": "Basic ..."}: others are answered 401
+    PUT /control/need     {"authorization": "Basic ..."}: others are answered 401;
+                          {"place": "s3://..."}: where artifacts of runs are to be, other than here
     GET /control/log      the requests so far, a JSON list of {"method", "path", "body", "headers"}; forgets them
     GET /control/store    experiments and runs, with every metric that was logged, in order
 
@@ -45,7 +46,7 @@ def run_of(run_id):
 def info(run_id):
     run = runs[run_id]
     return {"info": {"run_id": run_id, "experiment_id": run["experiment_id"], "status": run["status"], "run_name": run["name"],
-                     "artifact_uri": f"mlflow-artifacts:/{run['experiment_id']}/{run_id}/artifacts", "lifecycle_stage": run["lifecycle_stage"]},
+                     "artifact_uri": f"{need.get('place', 'mlflow-artifacts:/')}{run['experiment_id']}/{run_id}/artifacts", "lifecycle_stage": run["lifecycle_stage"]},
             "data": {"tags": [{"key": k, "value": v} for k, v in run["tags"].items()]}}
 
 
@@ -180,7 +181,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         fault = self.fault(self.path)
         if fault:
             return self.answer(fault["status"], {"error_code": "TEMPORARILY_UNAVAILABLE", "message": "a fault"}, fault.get("headers", {}))
-        if need and self.headers.get("Authorization") != need["authorization"]:
+        if "authorization" in need and self.headers.get("Authorization") != need["authorization"]:
             return self.answer(401, {"message": "You are not authenticated"})
         with lock:
             try:

@@ -26,7 +26,8 @@ predict "$scratch/a/adapter" >"$scratch/p2"
 cp -r "$scratch/base" "$scratch/copy"
 predict "$scratch/a" --base "$scratch/copy" >"$scratch/p3"
 cmp -s "$scratch/p1" "$scratch/p2" && cmp -s "$scratch/p1" "$scratch/p3" || fail "predictions differ by where the adapter or its base lies"
-"$FTENGINE" merge "$scratch/a" --output "$scratch/merged" 2>"$scratch/err" || fail "merge: $(cat "$scratch/err")"
+"$FTENGINE" merge "$scratch/a" --output "$scratch/merged" --json >"$scratch/merged.json" 2>"$scratch/err" &&
+    python3 -c 'import json, sys; assert json.load(open(sys.argv[1])) == {"format_version": 1, "model": sys.argv[2]}' "$scratch/merged.json" "$scratch/merged" || fail "merge: $(cat "$scratch/err")"
 predict "$scratch/merged" >"$scratch/p4"
 python3 - "$scratch/p1" "$scratch/p4" <<'PY' || fail "merged and unmerged logits are apart"
 import json, sys

@@ -50,7 +50,8 @@ done <"$vectors/cases.txt"
 # The prompt as text, and none: another vector, and that of a text that has it in front.
 expect 0 "$FTENGINE" embed sqrt_relu --data "$vectors/texts.txt" --format text --prompt 'w5 w6 w7 ' --output prompt.npy
 cmp prompt.npy sqrt_relu.npy || fail "--prompt and --prompt-name differ"
-expect 0 "$FTENGINE" embed sqrt_relu --data "$vectors/texts.txt" --format text --output none.npy
+expect 0 "$FTENGINE" embed sqrt_relu --data "$vectors/texts.txt" --format text --output none.npy --json
+[ "$(json out 'd["output"], d["texts"], d["width"] > 1')" = "('none.npy', $(wc -l <"$vectors/texts.txt"), True)" ] || fail "the document: $(cat out)"
 cmp -s none.npy sqrt_relu.npy && fail "a prompt made no difference"
 sed 's/^/w5 w6 w7 /' "$vectors/texts.txt" >front.txt
 expect 0 "$FTENGINE" embed sqrt_relu --data front.txt --format text --output front.npy

@@ -24,6 +24,7 @@ typedef struct ft_plan_task {
     int labels;          // --labels; 0: not given
     char missing[FT_PLAN_MISSING]; // of the configuration's texts, so that it is planned without (engine/plan/texts.h)
     ft_plan_format format;
+    const struct ft_words *words; // as they were given
     const char *svg;     // --svg: a picture of the table, the sweep or the space goes there too; NULL: none
     const struct ft_plan_addition *space; // the configuration has a search space; NULL: none
 } ft_plan_task;

@@ -94,6 +94,7 @@ static ft_status prepare(const ft_section *const *sections, const plan_words *w,
     task->memory_given = w->memory != NULL;
     task->svg = w->svg;
     FT_TRY(ft_plan_take_ranks(w->devices, w->link, w->channels, task));
+    task->words = words;
     FT_TRY(take_space(w, addition, task));
     task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
     FT_TRY(read_labels(w, task));

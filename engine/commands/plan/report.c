@@ -2,6 +2,7 @@
 #include "engine/commands/plan/command.h"
 
 #include "base/json/json.h"
+#include "engine/commands/commands.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/search.h"
 #include "kernels/devices/devices.h"
@@ -253,6 +254,8 @@ static ft_status print_json(const report *r) {
                       r->advice.small_evaluation);
         ft_json_put(root, "advice", advice, &failed);
     }
+    if (r->space != NULL || r->plan.fits)
+        ft_document_next(root, r->space != NULL ? "tune" : "train", NULL, r->task->words, &failed);
     return ft_plan_write_json(root, failed);
 }
 
