@@ -138,7 +138,7 @@ expect 0 study enqueue six model.depth=3 --force
 # ---- export and back -------------------------------------------------------------------------------------------------------
 expect 0 study export six --output - && grep -q "^number,state,value," out || fail "no CSV on standard output"
 expect 0 study export six --output a.jsonl --json
-[ "$(json out 'd')" = "{'format_version': 1, 'study': 'six', 'trials': 6, 'output': 'a.jsonl'}" ] || fail "an export as JSON: $(cat out)"
+[ "$(json out 'd')" = "{'format_version': 1, 'study': 'six', 'trials': 9, 'output': 'a.jsonl'}" ] || fail "an export as JSON: $(cat out)"
 expect 2 study export six --output - --json
 expect 0 study import a.jsonl --study again
 expect 0 study export again --format jsonl

@@ -86,7 +86,7 @@ assert run.data.metrics["memory/peak_reserved_bytes"] == told["memory"]["peak_re
 assert {f.path for f in client.list_artifacts(run.info.run_id)} >= {"config.ini", "run.json", "train.log", "model"}
 if pipelines:
     import csv
-    texts = [row[0] for row in csv.reader(open(sys.argv[1], encoding="utf-8"), delimiter="\t", quoting=csv.QUOTE_NONE)][1:6]
+    texts = [row[0][:20] for row in csv.reader(open(sys.argv[1], encoding="utf-8"), delimiter="\t", quoting=csv.QUOTE_NONE)][1:6]  # the model has 48 positions
     there = mlflow.transformers.load_model(f"runs:/{run.info.run_id}/model")
     here = transformers.pipeline("text-classification", model="run/model")
     assert there(texts) == here(texts), (there(texts), here(texts))
