@@ -28,6 +28,8 @@ typedef struct layout {
     int lengths[MOST_LENGTHS]; // of the sequences; timed: again and again, as many tokens as are asked for
     int cols;                  // of timed ones; 0: judged alone, THREE heads
     bool pooled, without_lse;  // only the first token's query, as in the last layer; as in inference: forward alone
+    bool causal;               // as decoders are: not of the owner, which has neither
+    int group;                 // heads that share keys and values; 0: none do
 } layout;
 enum { THREE = 3 };
 static const layout layouts[] = {
@@ -39,11 +41,15 @@ static const layout layouts[] = {
     {.name = "pooled", .lengths = {300, 77, 1, 512}, .pooled = true},
     {.name = "pooled-nan", .lengths = {300, -3, 77, -3, 1, -3, 512, -3}, .pooled = true},
     {.name = "no-lse", .lengths = {300, 77, 1, 200}, .without_lse = true},
+    {.name = "causal", .lengths = {300, 77, 1, 520}, .causal = true},
+    {.name = "causal-shared-nan", .lengths = {300, -3, 77, -3, 1, -3, 520, -3}, .causal = true, .group = 3},
     {.name = "dense-1024", .lengths = {512}, .cols = 1024}, // BERT-large, DeBERTa-v3-large
     {.name = "dense-768", .lengths = {512}, .cols = 768},
     {.name = "mixed-1024", .lengths = {300, 77, 1, 200}, .cols = 1024},
     {.name = "short-1024", .lengths = {25, 9, 31, 14, 52, 7, 19, 43}, .cols = 1024}, // as long as SST-2's
     {.name = "pooled-1024", .lengths = {512}, .cols = 1024, .pooled = true},
+    {.name = "causal-2048", .lengths = {2048}, .cols = 2048, .causal = true}, // texts of decoders, packed
+    {.name = "causal-shared-2048", .lengths = {2048}, .cols = 2048, .causal = true, .group = 4},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -80,7 +86,8 @@ static void find_sequences(attention *a, int64_t tokens) {
         if (length > most - a->t.rows) length = (int)(most - a->t.rows);
         a->t.rows += length;
         if (length > a->t.length) a->t.length = length;
-        a->t.flops += (a->backward ? 10.0 : 4.0) * (a->layout->pooled ? 1 : length) * length * (double)a->t.cols;
+        const double pairs = a->layout->pooled ? length : a->layout->causal ? 0.5 * length * (length + 1.0) : (double)length * length;
+        a->t.flops += (a->backward ? 10.0 : 4.0) * pairs * (double)a->t.cols;
         a->sequences++;
         a->bounds[a->sequences] = (int32_t)a->t.rows;
         a->query_bounds[a->sequences] = a->layout->pooled ? a->sequences : (int32_t)a->t.rows;
@@ -130,6 +137,9 @@ static void release(attention *a) {
     free(a->query_bounds);
 }
 
+// Columns of keys, and of values.
+static int64_t key_cols(const attention *a) { return a->t.cols / (a->layout->group > 0 ? a->layout->group : 1); }
+
 static ft_status run_backward(attention *a, int side, const ft_attention_forward_args *forward) {
     test *t = &a->t;
     const int64_t cols = t->cols;
@@ -143,8 +153,8 @@ static ft_status run_backward(attention *a, int side, const ft_attention_forward
                                        .dout = ft_matrix(t->at[DOUT][side], a->queries, cols, t->type),
                                        .dq = a->layout->pooled ? ft_matrix(t->at[POOLED_GRADIENT][side], a->queries, cols, t->type)
                                                                : ft_columns(gradients, 0, cols),
-                                       .dk = ft_columns(gradients, cols, cols),
-                                       .dv = ft_columns(gradients, 2 * cols, cols)};
+                                       .dk = ft_columns(gradients, cols, key_cols(a)),
+                                       .dv = ft_columns(gradients, 2 * cols, key_cols(a))};
     args.workspace = gpu_ops_scratch(t->device[side], side, ft_attention_backward_workspace(&t->device[side]->target, &args));
     return FT_RUN(t->device[side], attention_backward, &args);
 }
@@ -161,14 +171,16 @@ static ft_status run_one(attention *a, int side, bool backward) {
                                                 .cu_queries = t->at[QUERY_BOUNDS][side],
                                                 .cu_keys = t->at[BOUNDS][side],
                                                 .scale = 1.0f / sqrtf((float)a->head_dim),
+                                                .causal = a->layout->causal,
+                                                .key_heads = (int32_t)(key_cols(a) / a->head_dim),
                                                 .dropout = {.probability = a->dropout,
                                                             .layer = 1,
                                                             .site = FT_SITE_ATTENTION,
                                                             .step = t->at[STEP][side],
                                                             .sequence_slot = t->at[SLOTS][side]}},
                                       .q = a->layout->pooled ? pooled : ft_columns(qkv, 0, cols),
-                                      .k = ft_columns(qkv, cols, cols),
-                                      .v = ft_columns(qkv, 2 * cols, cols),
+                                      .k = ft_columns(qkv, cols, key_cols(a)),
+                                      .v = ft_columns(qkv, 2 * cols, key_cols(a)),
                                       .out = ft_matrix(t->at[OUT][side], a->queries, cols, t->type),
                                       .lse = a->layout->without_lse ? ft_absent() : ft_matrix(t->at[LSE][side], a->queries, a->heads, FT_F32)};
     if (backward) return run_backward(a, side, &args);
@@ -253,10 +265,10 @@ static verdict judge(attention *a) {
     return v;
 }
 
-// dQ, dK and dV: a matrix of rows of `stride` numbers, where a head's begin, and which rows a sequence has.
+// dQ, dK and dV: a matrix of rows of `stride` numbers, where those of heads begin and how many are these, and which rows a sequence has.
 typedef struct part {
     int buffer;
-    int64_t stride, column;
+    int64_t stride, column, cols;
     const int32_t *bounds;
 } part;
 
@@ -283,7 +295,7 @@ static void judge_part(attention *a, verdict *v, part p) {
     for (int judging = 0; judging < 2; judging++)
         for (int s = 0; s < a->sequences; s++)
             for (int64_t i = p.bounds[s]; !is_nan(a, s) && i < p.bounds[s + 1]; i++)
-                for (int h = 0; h < a->heads; h++) {
+                for (int h = 0; h < p.cols / a->head_dim; h++) {
                     const size_t first = (size_t)(i * p.stride + p.column + h * a->head_dim), bytes = (size_t)a->head_dim * sizeof *got;
                     if (judging) {
                         judge_row(a, v, &largest, got + first, want + first, mean / (double)rows / 16);
@@ -305,9 +317,9 @@ static verdict judge_backward(attention *a) {
     const test *t = &a->t;
     const int64_t cols = t->cols;
     verdict v = {.same_bits = true};
-    judge_part(a, &v, a->layout->pooled ? (part){POOLED_GRADIENT, cols, 0, a->query_bounds} : (part){GRADIENTS, 3 * cols, 0, a->bounds});
-    judge_part(a, &v, (part){GRADIENTS, 3 * cols, cols, a->bounds});
-    judge_part(a, &v, (part){GRADIENTS, 3 * cols, 2 * cols, a->bounds});
+    judge_part(a, &v, a->layout->pooled ? (part){POOLED_GRADIENT, cols, 0, cols, a->query_bounds} : (part){GRADIENTS, 3 * cols, 0, cols, a->bounds});
+    judge_part(a, &v, (part){GRADIENTS, 3 * cols, cols, key_cols(a), a->bounds});
+    judge_part(a, &v, (part){GRADIENTS, 3 * cols, 2 * cols, key_cols(a), a->bounds});
     v.right = v.same_bits && v.element <= gpu_ops_allowed("attention_backward", t->type) &&
               v.row <= gradient_units * ldexp(1, t->type == FT_BF16 ? -7 : -10);
     return v;
@@ -425,7 +437,7 @@ void gpu_ops_attention(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const 
             if (type != (o->type != FT_F32 ? o->type : l->cols > 0 ? FT_BF16 : type)) continue;
             attention a = {.layout = l, .heads = l->cols > 0 ? l->cols / head_dim : THREE, .head_dim = head_dim, .dropout = dropouts[combination >> 1 & 1]};
             a.backward = (combination & 8) != 0;
-            if (c->backward_alone && !a.backward) continue;
+            if (c->backward_alone && (!a.backward || l->causal)) continue;
             snprintf(a.name, sizeof a.name, "%s%s", l->name, a.backward ? "-backward" : "");
             a.t = (test){.cols = (int64_t)a.heads * head_dim, .type = type, .device = {cpu, gpu}};
             one(r, &all, &a, only, o->tokens);

@@ -63,6 +63,136 @@ static void test_pooled_queries(void **state) {
     }
 }
 
+// Who sees what, and which heads share keys: windows and causality, alone and together; edges within a tile of either warpgroup and between
+// tiles; first tiles of which a row sees nothing; tiles that one warpgroup of a block passes over, in front and behind; keys that nobody sees.
+static void test_bands_and_shared_keys(void **state) {
+    static const int32_t lengths[] = {37, 1, 300, 130};
+    static const struct {
+        int32_t head_dim, heads, key_heads, window;
+        bool causal, pooled, few;
+        float dropout;
+    } bands[] = {
+        {64, 2, 0, 0, true, false, true, 0},       {128, 2, 1, 0, true, false, true, 0.2f}, {64, 3, 1, 0, true, false, true, 0.2f},
+        {128, 2, 0, 0, true, false, false, 0},     {64, 4, 2, 0, false, false, false, 0.2f}, {128, 2, 1, 0, false, true, false, 0},
+        {64, 1, 0, 1, false, false, false, 0},     {128, 1, 0, 40, false, false, true, 0.2f}, {64, 1, 0, 64, false, false, true, 0},
+        {64, 2, 1, 100, true, false, false, 0.2f}, {128, 2, 1, 64, true, false, false, 0},   {64, 1, 0, 130, false, false, false, 0.2f},
+        {128, 1, 0, 16, false, true, false, 0},    {64, 1, 0, 0, true, true, false, 0},      {128, 1, 0, 200, true, false, false, 0.2f},
+    };
+    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) {
+        if (few_cases() && !bands[i].few) continue;
+        const ft_dtype dtype = i & 1 ? FT_F16 : FT_BF16;
+        attention_case c = typed_case(dtype, bands[i].heads, bands[i].head_dim, few_cases() ? 3 : 4, lengths, bands[i].pooled, bands[i].dropout);
+        c.key_heads = bands[i].key_heads;
+        c.window = bands[i].window;
+        c.causal = bands[i].causal;
+        check(c, dtype, (int)i, few_cases() ? 1 : 2);
+    }
+}
+
+// Causal, around the rows of a group, a block and a tile: the last row of one sees all of it, the first of the next one key more.
+static void test_causal_lengths(void **state) {
+    static const int32_t lengths[] = {65, 63, 64, 127, 128, 129, 191, 193, 256, 520};
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 6 : 1)
+        for (int d = 0; d < 2; d++) {
+            attention_case c = typed_case(i % 2 ? FT_F16 : FT_BF16, 1, d ? 128 : 64, 1, &lengths[i], false, i % 3 ? 0.1f : 0);
+            c.causal = true;
+            check(c, i % 2 ? FT_F16 : FT_BF16, i + d, 1);
+        }
+}
+
+// Other numbers of queries than of keys: blocks of keys that nobody sees, and such of which one warpgroup's are not; with a window as many more queries
+// as still see a key.
+static void test_causal_with_other_keys(void **state) {
+    static const int32_t lengths[] = {200, 330, 90};
+    for (int d = 0; d < 2; d++) {
+        attention_case c = typed_case(FT_BF16, 2, d ? 128 : 64, 3, lengths, false, 0.1f);
+        c.cu_queries[1] = 60, c.cu_queries[2] = 200; // 60 of 200 keys, 140 of 330, 420 of 90
+        c.causal = true;
+        c.key_heads = d ? 1 : 2;
+        check(c, FT_BF16, d, few_cases() ? 1 : 2);
+        if (few_cases()) break;
+        c = typed_case(FT_F16, 1, d ? 128 : 64, 3, lengths, false, 0);
+        c.cu_keys[1] = 90, c.cu_keys[2] = 440; // 200 queries of 90 keys, 330 of 350, 90 of 180
+        c.window = 120;
+        check(c, FT_F16, d + 1, 1);
+    }
+}
+
+// Tiles of which nothing is seen are neither brought nor multiplied: NaNs there leave no trace, of whichever row is further away than a tile.
+static void test_tiles_that_nobody_sees(void **state) {
+    static const int32_t length = 420;
+    for (int d = 0; d < 2; d++)
+        for (int windowed = 0; windowed < 2; windowed++) {
+            if (few_cases() && d == windowed) continue;
+            const int64_t dim = d ? 128 : 64, tile = d ? 64 : 128, at_row = 200;
+            attention_case c = typed_case(FT_BF16, 1, (int32_t)dim, 1, &length, false, 0.1f);
+            c.causal = true;
+            c.window = windowed ? 16 : 0;
+            simt_set_order(SIMT_RANDOM, 2);
+            float *before = run_on_warpgroups(&c, FT_BF16);
+            for (int64_t j = dim; j < 3 * dim; j++) *at(c.qkv.t, at_row, j) = NAN;
+            float *after = run_on_warpgroups(&c, FT_BF16);
+            static const int shown[] = {OUT, DQ};
+            for (int part = 0; part < 2; part++) { // (backward D is a NaN where out is)
+                const size_t start = parts_of(&c).at[shown[part]];
+                assert_true(isnan(after[start + (size_t)(at_row * dim)]));
+                const int64_t first = at_row / tile * tile / 64 * 64, end = windowed ? (at_row / tile + 1) * tile + 16 + 63 : length;
+                int64_t same = 0;
+                for (int64_t i = 0; i < length; i++) {
+                    if (i >= first && i < end) continue; // rows whose group multiplies that tile
+                    assert_memory_equal(before + start + (size_t)(i * dim), after + start + (size_t)(i * dim), (size_t)dim * sizeof(float));
+                    same++;
+                }
+                assert_true(same >= (windowed ? 150 : 120));
+            }
+            free(before);
+            free(after);
+            case_free(&c);
+        }
+}
+
+// Of two heads that are alike and share their keys, each gives what one head by itself gives, to the bit, and together they give the keys twice the
+// gradient, as far as that is rounded.
+static void test_sums_over_heads_that_share_keys(void **state) {
+    static const int32_t lengths[] = {150, 70};
+    for (int d = 0; d < 2; d++) {
+        const int64_t dim = d ? 128 : 64;
+        attention_case two = typed_case(FT_BF16, 2, (int32_t)dim, 2, lengths, false, 0), one = typed_case(FT_BF16, 1, (int32_t)dim, 2, lengths, false, 0);
+        two.causal = one.causal = true;
+        two.key_heads = 1;
+        for (int64_t i = 0; i < 220; i++) // [q of one][the same again][k][v, after a gap] and [q][k][v]
+            for (int64_t j = 0; j < dim; j++) {
+                for (int h = 0; h < 2; h++) {
+                    *at(two.qkv.t, i, h * dim + j) = *at(one.qkv.t, i, j);
+                    *at(two.dout.t, i, h * dim + j) = *at(one.dout.t, i, j);
+                }
+                *at(two.qkv.t, i, 2 * dim + j) = *at(one.qkv.t, i, dim + j);
+                *at(two.qkv.t, i, 4 * dim + j) = *at(one.qkv.t, i, 2 * dim + j);
+            }
+        simt_set_order(SIMT_REVERSE, 1);
+        float *of_two = run_on_warpgroups(&two, FT_BF16), *of_one = run_on_warpgroups(&one, FT_BF16);
+        const parts p = parts_of(&two), single = parts_of(&one);
+        for (int part = DK; part <= DV; part++) {
+            double off = 0, size = 0;
+            for (size_t i = 0; i < (size_t)(220 * dim); i++) {
+                const double want = 2 * (double)of_one[single.at[part] + i];
+                off += pow((double)of_two[p.at[part] + i] - want, 2);
+                size += want * want;
+            }
+            assert_true(sqrt(off / size) <= 0x1p-8);
+        }
+        for (size_t i = 0; i < (size_t)(220 * dim); i++)
+            for (size_t h = 0; h < 2; h++) {
+                const size_t there = i / (size_t)dim * 2 * (size_t)dim + h * (size_t)dim + i % (size_t)dim;
+                assert_true(of_two[there] == of_one[i] && of_two[p.at[DQ] + there] == of_one[single.at[DQ] + i]);
+            }
+        free(of_two);
+        free(of_one);
+        case_free(&two);
+        case_free(&one);
+    }
+}
+
 // More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
@@ -216,6 +346,9 @@ static void test_others_take_another_path(void **state) {
     const uint64_t before = launches();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         check_typed(typed_case(others[i].dtype, 1, others[i].head_dim, 2, lengths, false, 0), others[i].dtype, others[i].aligned, 0, 1);
+    attention_case biased = biased_case(typed_case(FT_BF16, 1, 64, 2, lengths, false, 0), 6, 20);
+    biased.causal = true;
+    check_typed(biased, FT_BF16, true, 0, 1);
     assert_int_equal(launches(), before);
 }
 
@@ -271,6 +404,11 @@ int main(void) {
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_long_text),
         cmocka_unit_test(test_pooled_queries),
+        cmocka_unit_test(test_bands_and_shared_keys),
+        cmocka_unit_test(test_causal_lengths),
+        cmocka_unit_test(test_causal_with_other_keys),
+        cmocka_unit_test(test_tiles_that_nobody_sees),
+        cmocka_unit_test(test_sums_over_heads_that_share_keys),
         cmocka_unit_test(test_no_queries_or_no_keys),
         cmocka_unit_test(test_dropout_of_every_score_is_its_definition),
         cmocka_unit_test(test_large_scores),

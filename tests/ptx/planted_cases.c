@@ -9,14 +9,18 @@ typedef struct named_case {
     int32_t heads, head_dim, sequences, lengths[3];
     float dropout;
     terms which;
+    bool causal;
+    int32_t window, key_heads;
 } named_case;
 
 // Lengths: of more tiles than there are buffers, one that fills its last tile, one that does not.
 static const named_case all_cases[] = {
-    {"mma", "mma", 80, 4, 1, 64, 2, {150, 32}, 0.1f, NONE},
-    {"owner", "owner", 89, 1, 1, 32, 2, {150, 40}, 0.1f, NONE},
-    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0.1f, NONE},
-    {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH},
+    {"mma", "mma", 80, 4, 1, 64, 2, {150, 32}, 0.1f, NONE, false, 0, 0},
+    {"owner", "owner", 89, 1, 1, 32, 2, {150, 40}, 0.1f, NONE, false, 0, 0},
+    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0.1f, NONE, false, 0, 0},
+    {"causal", "wgmma", 90, 4, 2, 128, 2, {300, 64}, 0.1f, NONE, true, 0, 1}, // both heads of one of keys; groups that pass over tiles
+    {"window", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0, NONE, false, 40, 0},
+    {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH, false, 0, 0},
 };
 
 static const named_case *chosen;
@@ -27,6 +31,9 @@ static void test_case(void **state) {
     attention_case c =
         typed_positions(dtype, chosen->heads, chosen->head_dim, chosen->sequences, chosen->lengths, false,
                         chosen->dropout, 1, chosen->which == NONE ? (ft_relative_rule){0, 0} : v3_rule, chosen->which);
+    c.causal = chosen->causal;
+    c.window = chosen->window;
+    c.key_heads = chosen->key_heads;
     check_typed(c, dtype, true, (int)order, 1);
 }
 

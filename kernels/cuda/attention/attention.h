@@ -173,10 +173,10 @@ ft_status ft_attention_bias_gradient(ft_device *device, const ft_attention_backw
 // What FTENGINE_ATTENTION (path.h) says. An error for a name that it does not know, and for wgmma where the device has no
 // such instructions. The path has not been tried on a chip yet, so nobody gets it who does not ask.
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
-// Of what has a tensor path and is aligned: head sizes 64 and 128, where every query sees every key.
+// Of what has a tensor path and is aligned: head sizes 64 and 128, without a bias.
 template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
-    return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 && !ft_attention_is_banded(&args.shape) &&
-           ft_attention_group(&args.shape) == 1 && args.bias.table.data == nullptr;
+    return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 &&
+           args.bias.table.data == nullptr;
 }
 ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &args);
 // `delta`: of ft_attention_delta, already queued.

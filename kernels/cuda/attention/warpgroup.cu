@@ -1,6 +1,9 @@
 // warpgroup.cu - streaming attention forward on the instructions of sm_90a alone: a block has 128 queries of a head. One warp
 // asks the copy engine for tiles of keys and values, two buffers each; two warpgroups of 64 queries make products of them. While
 // the tensor cores multiply the values of a tile, the softmax of the next one is at work.
+// BANDED below: there is a window, or causality, or heads share keys. Tiles of keys that the block sees none of are not brought, each of its
+// warpgroups multiplies those that its own queries see some of, and a warp masks those that they see not all of. These are instances of
+// their own, so that the others stay what they were.
 // Same results as forward.cu as far as sums in another order allow, same dropout, bit by bit the same from run to run.
 #include "kernels/cuda/attention/softmax.h"
 #include "kernels/cuda/attention/warpgroup.h"
@@ -36,22 +39,30 @@ template <int D> FT_DEVICE void copy_tiles(unsigned char *to, const ft_cu_tensor
     ft_copy_matrix<D>(to, map, tile_bytes, column, row, arrives);
 }
 
-// One warp. Its first lane alone waits for room: others might come when that phase is over, and wait for the next of its parity.
+// Keys that `rows` queries from `first` on see, from the beginning of a tile on.
+template <int D, bool BANDED>
+FT_DEVICE ft_attention_span keys_of(const ft_attention_problem &problem, const ft_attention_place &at, int first, int rows) {
+    if (!BANDED) return {0, at.keys};
+    return ft_attention_span_of<plan<D>::KEYS, false>(problem, first, at.queries - first < rows ? at.queries - first : rows, at.keys);
+}
+
+// One warp brings the tiles of a span, whose columns of keys and values begin at `key_column`. Its first lane alone waits for room: others might
+// come when that phase is over, and wait for the next of its parity.
 template <int D>
-FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_map &q, const ft_cu_tensor_map &k,
-                     const ft_cu_tensor_map &v, const ft_attention_place &at, int first) {
+FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_map &q, const ft_cu_tensor_map &k, const ft_cu_tensor_map &v,
+                     const ft_attention_place &at, int first, const ft_attention_span &span, int key_column) {
     using p = plan<D>;
-    const int lane = int(threadIdx.x) % FT_WARP, column = at.head * D;
+    const int lane = int(threadIdx.x) % FT_WARP;
     unsigned char *const tiles_k = bytes + p::QUERY_BYTES, *const tiles_v = tiles_k + BUFFERS * p::BUFFER;
-    if (lane == 0) copy_tiles<D>(bytes, q, p::QUERY_TILE, column, at.first_query + first, &signal->queries);
-    for (int i = 0; i * p::KEYS < at.keys; i++) {
-        const int buffer = i % BUFFERS, rows = at.keys - i * p::KEYS, row = at.first_key + i * p::KEYS;
+    if (lane == 0) copy_tiles<D>(bytes, q, p::QUERY_TILE, at.head * D, at.first_query + first, &signal->queries);
+    for (int i = 0; span.first + i * p::KEYS < span.end; i++) {
+        const int buffer = i % BUFFERS, rows = at.keys - span.first - i * p::KEYS, row = at.first_key + span.first + i * p::KEYS;
         const bool whole = rows >= p::KEYS;
         if (lane == 0) {
             ft_mbarrier_wait(signal->keys_free + buffer, parity_of(i) ^ 1);
-            copy_tiles<D>(tiles_k + buffer * p::BUFFER, k, p::KEY_TILE, column, row, signal->keys + buffer);
+            copy_tiles<D>(tiles_k + buffer * p::BUFFER, k, p::KEY_TILE, key_column, row, signal->keys + buffer);
             ft_mbarrier_wait(signal->values_free + buffer, parity_of(i) ^ 1);
-            copy_tiles<D>(tiles_v + buffer * p::BUFFER, v, p::KEY_TILE, column, row, whole ? signal->values + buffer : &signal->last_values);
+            copy_tiles<D>(tiles_v + buffer * p::BUFFER, v, p::KEY_TILE, key_column, row, whole ? signal->values + buffer : &signal->last_values);
         }
         if (whole) continue;
         __syncwarp(); // (scores of keys that are not there are masked)
@@ -82,17 +93,23 @@ FT_DEVICE void begin_sums(float (&sums)[D / 8][4], unsigned (&left)[plan<D>::KEY
     ft_wgmma_commit();
 }
 
-// Scores to probabilities relative to the largest so far; `keys` of them are there.
-template <int N> FT_DEVICE void mask_and_exponentiate(ft_running_softmax &softmax, float (&s)[N][4], float factor, int keys, float (&shrink)[2]) {
-    if (keys < N * 8) { // the last tile, where it is not full
-        const int t = int(threadIdx.x) % 4 * 2;
+// Scores to probabilities relative to the largest so far; of the tile that begins at key `base`, for the warp's queries from `row` on.
+template <bool BANDED, int N>
+FT_DEVICE void mask_and_exponentiate(ft_running_softmax &softmax, float (&s)[N][4], float factor, const ft_attention_problem &problem, int keys,
+                                     int row, int base, float (&shrink)[2]) {
+    bool partly = keys - base < N * 8; // the last tile, where it is not full, and those at the edges of what is seen
+    if (BANDED) partly = partly || !ft_attention_reaches_all<false>(problem, row, 16, base, N * 8);
+    if (partly) {
+        const int t = int(threadIdx.x) % 4 * 2, g = int(threadIdx.x) % FT_WARP / 4;
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (n * 8 + t + e % 2 >= keys) s[n][e] = -INFINITY;
+            for (int e = 0; e < 4; e++) {
+                const int key = n * 8 + t + e % 2; // of the tile
+                if (key >= keys - base || (BANDED && !ft_attention_sees(problem, row - base + g + e / 2 * 8, key))) s[n][e] = -INFINITY;
+            }
     }
-    ft_next_scores(softmax, s, factor, shrink);
+    ft_next_scores<BANDED>(softmax, s, factor, shrink);
 }
 // Out of the product; the sum of the softmax has them.
 template <int N> FT_DEVICE void drop(float (&s)[N][4], const ft_score_filter &filter, int row, int column) {
@@ -108,9 +125,10 @@ template <int N> FT_DEVICE void drop(float (&s)[N][4], const ft_score_filter &fi
     }
 }
 
-template <class T, int D>
+// One warpgroup of queries; `span`: what the block sees, of which tiles come.
+template <class T, int D, bool BANDED>
 FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> &out, const ft_view<float> &lse,
-                        const ft_attention_problem &problem, const ft_attention_place &at, int first) {
+                        const ft_attention_problem &problem, const ft_attention_place &at, int first, const ft_attention_span &span) {
     using p = plan<D>;
     constexpr int KEYS = p::KEYS;
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP - 4, g = lane / 4;
@@ -119,11 +137,31 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
     const ft_score_filter filter = ft_score_filter_of(problem, at);
     const float factor = problem.scale * FT_LOG2_E;
 
+    // Tiles are counted from the block's first one. A buffer that this group has no use for is given back when it has come: not before, as its
+    // turn may be that of the tile before it still.
+    const int of_group = first + warp / 4 * FT_GROUP_ROWS;
+    const ft_attention_span mine = keys_of<D, BANDED>(problem, at, of_group, FT_GROUP_ROWS);
+    const bool sees = mine.first < mine.end;
+    const int begin = !BANDED ? 0 : ((sees ? mine.first : span.end + KEYS - 1) - span.first) / KEYS;
+    auto base_of = [&](int tile) { return BANDED ? span.first + tile * KEYS : tile * KEYS; };
+    auto pass_over = [&](int tile) {
+        ft_wait_together(signal->keys + tile % BUFFERS, parity_of(tile));
+        if (lane == 0) ft_mbarrier_arrive(signal->keys_free + tile % BUFFERS);
+        ft_wait_together(signal->values + tile % BUFFERS, parity_of(tile));
+        if (lane == 0) ft_mbarrier_arrive(signal->values_free + tile % BUFFERS);
+    };
+    if constexpr (BANDED) {
+        if (span.first < span.end) ft_wait_together(&signal->queries, 0); // else nothing comes; and into their place goes the output
+#pragma unroll 1
+        for (int i = 0; i < begin; i++)
+            pass_over(i);
+    }
+
     float sums[D / 8][4] = {};
     ft_running_softmax softmax;
-    if (at.keys > 0) {
+    if (BANDED ? sees : at.keys > 0) {
         unsigned left[D / 16][4], probabilities[KEYS / 16][4];
-        ft_wait_together(&signal->queries, 0);
+        if (!BANDED) ft_wait_together(&signal->queries, 0);
         ft_left_of_matrix<D>(left, bytes, p::QUERY_TILE, own);
         float s[KEYS / 8][4], shrink[2];
         auto round_probabilities = [&] {
@@ -131,16 +169,19 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
             for (int c = 0; c < KEYS / 16; c++)
                 ft_left_of<T>(probabilities[c], s[2 * c], s[2 * c + 1]);
         };
-        ft_wait_together(signal->keys, 0);
-        begin_scores<T, D>(s, left, tiles_k);
+        auto exponentiate = [&](int tile) {
+            mask_and_exponentiate<BANDED>(softmax, s, factor, problem, at.keys, first + own, base_of(tile), shrink);
+            drop(s, filter, first + own, base_of(tile));
+        };
+        ft_wait_together(signal->keys + begin % BUFFERS, parity_of(begin));
+        begin_scores<T, D>(s, left, tiles_k + begin % BUFFERS * p::BUFFER);
         ft_wgmma_wait<0>(s);
         ft_wgmma_hold(left);
-        if (lane == 0) ft_mbarrier_arrive(signal->keys_free);
-        mask_and_exponentiate(softmax, s, factor, at.keys, shrink);
-        drop(s, filter, first + own, 0);
+        if (lane == 0) ft_mbarrier_arrive(signal->keys_free + begin % BUFFERS);
+        exponentiate(begin);
         round_probabilities();
-        int last = 0; // the tile whose values are not in the sums yet
-        for (int i = 1; i * KEYS < at.keys; last = i++) {
+        int last = begin; // the tile whose values are not in the sums yet
+        for (int i = begin + 1; base_of(i) < mine.end; last = i++) {
             const int buffer = i % BUFFERS, before = last % BUFFERS;
             ft_wait_together(signal->keys + buffer, parity_of(i));
             begin_scores<T, D>(s, left, tiles_k + buffer * p::BUFFER);
@@ -149,8 +190,7 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
             ft_wgmma_wait<1>(s);
             ft_wgmma_hold(left);
             if (lane == 0) ft_mbarrier_arrive(signal->keys_free + buffer);
-            mask_and_exponentiate(softmax, s, factor, at.keys - i * KEYS, shrink);
-            drop(s, filter, first + own, i * KEYS);
+            exponentiate(i);
             ft_wgmma_wait<0>(sums);
             ft_wgmma_hold(probabilities); // the next ones come into these registers
             if (lane == 0) ft_mbarrier_arrive(signal->values_free + before);
@@ -165,6 +205,12 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
         begin_sums<T, D>(sums, probabilities, tiles_v + last % BUFFERS * p::BUFFER);
         ft_wgmma_wait<0>(sums);
         ft_wgmma_hold(probabilities);
+        if constexpr (BANDED) {
+            if (lane == 0) ft_mbarrier_arrive(signal->values_free + last % BUFFERS);
+#pragma unroll 1
+            for (int i = last + 1; base_of(i) < span.end; i++)
+                pass_over(i);
+        }
     }
 
     // Through the tile of queries, whose rows nobody but their warp reads.
@@ -174,11 +220,11 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
         float total = softmax.sum[h];
         total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
         total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
-        factor_out[h] = at.keys > 0 ? problem.keep_scale / total : 0.0f;
+        factor_out[h] = (BANDED ? sees : at.keys > 0) ? problem.keep_scale / total : 0.0f;
         const int query = first + own + g + h * 8;
         if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
             lse.data[(at.first_query + query) * lse.stride + at.head] =
-                at.keys > 0 ? softmax.base2[h] * FT_LN_2 + logf(total) : -INFINITY;
+                (BANDED ? sees : at.keys > 0) ? softmax.base2[h] * FT_LN_2 + logf(total) : -INFINITY;
     }
     __syncwarp(); // where the queries have been read
     ft_sums_to_matrix<T, D>(bytes, p::QUERY_TILE, own, sums, factor_out);
@@ -187,15 +233,14 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
                           at.queries - first - own);
 }
 
-template <class T, int D>
-FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
-    attention_warpgroup(FT_MAP_ARGUMENT(q), FT_MAP_ARGUMENT(k), FT_MAP_ARGUMENT(v), ft_view<T> out, ft_view<float> lse,
-                        ft_attention_problem problem) {
-#ifdef FT_SM_90A
-    FT_DYNAMIC_SHARED(bytes);
-    const ft_attention_place at = ft_attention_place_of(problem);
+template <class T, int D, bool BANDED>
+FT_DEVICE void warpgroup_block(unsigned char *bytes, const ft_cu_tensor_map &q, const ft_cu_tensor_map &k, const ft_cu_tensor_map &v,
+                               const ft_view<T> &out, const ft_view<float> &lse, const ft_attention_problem &problem) {
+    ft_attention_place at = ft_attention_place_of(problem);
+    if (BANDED) at.tile = problem.tiles - 1 - at.tile; // causal: those with the most keys first
     const int first = at.tile * ROWS, group = int(threadIdx.x) / FT_GROUP;
     if (first >= at.queries) return;
+    const ft_attention_span span = keys_of<D, BANDED>(problem, at, first, ROWS);
     signals *const signal = reinterpret_cast<signals *>(bytes + plan<D>::BARRIERS_AT);
     if (threadIdx.x == 0) {
         const unsigned users = first + FT_GROUP_ROWS < at.queries ? 4 * FT_GROUPS : 4; // warps: of a group without queries none
@@ -212,13 +257,34 @@ FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
     __syncthreads();
     if (group == 0) {
         ft_registers_give<FT_COPY_REGISTERS>();
-        if (threadIdx.x < FT_WARP && at.keys > 0) bring<D>(bytes, signal, q, k, v, at, first);
+        if (threadIdx.x < FT_WARP && span.first < span.end)
+            bring<D>(bytes, signal, q, k, v, at, first, span, (BANDED ? at.head / problem.group : at.head) * D);
     } else {
         ft_registers_take<FT_PRODUCT_REGISTERS>();
-        if (first + (group - 1) * FT_GROUP_ROWS < at.queries) multiply<T, D>(bytes, signal, out, lse, problem, at, first);
+        if (first + (group - 1) * FT_GROUP_ROWS < at.queries) multiply<T, D, BANDED>(bytes, signal, out, lse, problem, at, first, span);
     }
+}
+
+template <class T, int D>
+FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
+    attention_warpgroup(FT_MAP_ARGUMENT(q), FT_MAP_ARGUMENT(k), FT_MAP_ARGUMENT(v), ft_view<T> out, ft_view<float> lse,
+                        ft_attention_problem problem) {
+#ifdef FT_SM_90A
+    FT_DYNAMIC_SHARED(bytes);
+    warpgroup_block<T, D, false>(bytes, q, k, v, out, lse, problem);
 #else
     __trap(); // ft_attention_asks_for_warpgroups does not let it come to this
+#endif
+}
+template <class T, int D>
+FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
+    attention_warpgroup_banded(FT_MAP_ARGUMENT(q), FT_MAP_ARGUMENT(k), FT_MAP_ARGUMENT(v), ft_view<T> out, ft_view<float> lse,
+                               ft_attention_problem problem) {
+#ifdef FT_SM_90A
+    FT_DYNAMIC_SHARED(bytes);
+    warpgroup_block<T, D, true>(bytes, q, k, v, out, lse, problem);
+#else
+    __trap();
 #endif
 }
 
@@ -228,8 +294,11 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_fo
     FT_TRY(ft_tensor_map_of(device, a.q, ROWS, &q));
     FT_TRY(ft_tensor_map_of(device, a.k, plan<D>::KEYS, &k));
     FT_TRY(ft_tensor_map_of(device, a.v, plan<D>::KEYS, &v));
-    return ft_launch("attention_warpgroup", attention_warpgroup<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(FT_GROUPS_THREADS),
-                     plan<D>::SHARED, ft_stream(device), q, k, v, ft_view_of<T>(a.out), ft_view_of<float>(a.lse), p);
+    const auto launch = [&](auto kernel) {
+        return ft_launch("attention_warpgroup", kernel, ft_attention_grid(p, a.shape.sequences), dim3(FT_GROUPS_THREADS), plan<D>::SHARED,
+                         ft_stream(device), q, k, v, ft_view_of<T>(a.out), ft_view_of<float>(a.lse), p);
+    };
+    return ft_attention_is_banded(&a.shape) || p.group > 1 ? launch(attention_warpgroup_banded<T, D>) : launch(attention_warpgroup<T, D>);
 }
 
 } // namespace

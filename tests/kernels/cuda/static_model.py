@@ -82,6 +82,8 @@ WARPGROUP = {
                                                  lambda d: 2 * 64 * d * 2 // 2, lambda d: (2 + 3) * 2 * 64 * d * 2 + 3 * 512 + 128, lambda d: 384)
        for of_keys, side in enumerate(("queries", "keys"))},
 }
+# the same where not every query sees every key; of a turn all of whose scores are seen, beside that of mma.sync without a window
+WARPGROUP |= {name.replace("warpgroup", "warpgroup_banded"): (of[0].replace("warpgroup", "warpgroup_banded"), *of[1:]) for name, of in WARPGROUP.items()}
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
 # Visits of a warp to the slab, a step: some steps have as many chunks; a pair of warps takes two (wide heads: one) at once.

@@ -26,10 +26,10 @@ awk -v allowed="$allowed" '
     END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' res-usage || exit 1
 
 # What warpgroups may take of registers is reckoned from as many as the kernels are launched with (attention/warpgroup.h): forward in two
-# types and two head sizes, backward in two passes more.
+# types and two head sizes, backward in two passes more; and all that again for bands.
 awk '/^arch = / { arch = $3 } / Function / { name = $2 }
-    arch == "sm_90a" && name ~ /attention_warpgroup(_backward)?I/ && /REG:/ { seen++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
-    END { if (seen != 12) print "sm_90a: " seen + 0 " kernels of attention on warpgroups, not 12"; exit bad || seen != 12 }' res-usage || exit 1
+    arch == "sm_90a" && name ~ /attention_warpgroup(_banded)?(_backward)?I/ && /REG:/ { seen++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
+    END { if (seen != 24) print "sm_90a: " seen + 0 " kernels of attention on warpgroups, not 24"; exit bad || seen != 24 }' res-usage || exit 1
 
 # ---- products of warpgroups: the compiler may make them wait for each other (C7510 to C7517), or give no registers (C7508), and only
 # says so. The emulator's primitives, which gpu_check.sh compiles on a machine with a GPU, are held to the same.
@@ -44,12 +44,12 @@ fi
 
 # Their backward makes P while products are under way: of 64 exponentials (before the loop and in it) few may stand behind a wait for
 # all that was queued (gsb0, 0x0), where ptxas puts them as soon as no branch is between.
-awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a" && name ~ /attention_warpgroup_backwardI/ }
+awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a" && name ~ /attention_warpgroup(_banded)?_backwardI/ }
     !mine { next }
     /DEPBAR.LE gsb0/ { under_way = $0 !~ /gsb0, 0x0/ }
     /MUFU.EX2/ { seen[name]++; ahead_of[name] += under_way }
     END { for (n in seen) { count++; if (seen[n] != 64 || ahead_of[n] < 56) { print n ": " ahead_of[n] " of " seen[n] " exponentials beside products"; bad = 1 } }
-          exit bad || count != 8 }' sass || { echo "attention_warpgroup_backward: exponentials behind the products"; exit 1; }
+          exit bad || count != 16 }' sass || { echo "attention_warpgroup_backward: exponentials behind the products"; exit 1; }
 
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
 most=310
@@ -77,6 +77,14 @@ attention_warpgroup_backwardI UTMALDG.2D 4 sm_90a
 attention_warpgroup_backwardI SYNCS.PHASECHK.TRANS64.TRYWAIT 6 sm_90a
 attention_warpgroup_backwardI USETMAXREG 2 sm_90a
 attention_warpgroup_backwardI FENCE.VIEW.ASYNC 2 sm_90a
+attention_warpgroup_bandedI HGMMA.64x 24 sm_90a
+attention_warpgroup_bandedI UTMALDG.2D 3 sm_90a
+attention_warpgroup_bandedI USETMAXREG 2 sm_90a
+attention_warpgroup_bandedI FENCE.VIEW.ASYNC 2 sm_90a
+attention_warpgroup_banded_backwardI HGMMA.64x 24 sm_90a
+attention_warpgroup_banded_backwardI UTMALDG.2D 4 sm_90a
+attention_warpgroup_banded_backwardI USETMAXREG 2 sm_90a
+attention_warpgroup_banded_backwardI FENCE.VIEW.ASYNC 2 sm_90a
 disentangled_forwardI HMMA.16816 16
 disentangled_forwardI LDGSTS 4
 disentangled_forwardI LDSM 8
