@@ -90,7 +90,7 @@ static const ft_command commands[] = {
      "  --precision P   fp32, bf16, fp16 or, on a CPU, int8 (products of the layers in 8 bits): train.precision; by default\n"
      "                  fp32, in which every model is saved\n"
      "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n"
-    "  --json          of a file one JSON document about it\n\n"
+     "  --json          of a file one JSON document about it\n\n"
      "Vectors are those of sentence-transformers: modules.json, 1_Pooling, 2_Dense, 2_Normalize, sentence_bert_config.json and\n"
      "config_sentence_transformers.json beside the model are followed. They come in the order of the texts, and how texts are batched\n"
      "changes none of their bits on a CPU.\n\n"
