@@ -88,8 +88,10 @@ static void kill_all(launch *l, int number) {
 }
 
 static void explain_death(int rank, int number, ft_error *error) {
+    char host[FT_GROUP_HOST] = "";
     *error = (ft_error){.code = FT_FAILED};
-    snprintf(error->message, sizeof error->message, "rank %d was killed by signal %d (%s)", rank, number, strsignal(number));
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    snprintf(error->message, sizeof error->message, "rank %d on %s was killed by signal %d (%s)", rank, host[0] != '\0' ? host : "this host", number, strsignal(number));
 }
 
 static void end(launch *l, int rank, int status) {

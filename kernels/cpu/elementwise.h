@@ -5,10 +5,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/ops/check.h"
 
-// Elements of the flat gradient whose squares one task sums; the partial sums are added in order. Fixed, so that the
-// norm depends on neither threads nor instruction set.
-enum { FT_NORM_CHUNK = 1 << 15 };
-
 // Below this many elements a thread's share costs less than waking the thread.
 enum { FT_ELEMENTS_WORTH_A_THREAD = 4096 };
 

@@ -41,6 +41,15 @@ typedef struct ft_adamw_hyper {
     double max_gradient_norm; // <= 0: no clipping
 } ft_adamw_hyper;
 
+// Of several ranks on the CPU that have the gradients in common each sums a part of the chunks and blocks, and all add up the same sums in the same
+// order: the bits are those of one.
+typedef struct ft_norm_shares {
+    double *sums;               // [ft_norm_sums] that all ranks see; NULL: one rank sums all
+    int rank, ranks;
+    ft_status (*meet)(void *context); // all have written theirs
+    void *context;
+} ft_norm_shares;
+
 typedef struct ft_gradient_norm_args {
     ft_tensor gradient;          // [n] fp32, flat: all but the table
     ft_tensor table;             // [rows, cols] fp32, dense: those rows of the whole table that are there; unused when
@@ -51,6 +60,7 @@ typedef struct ft_gradient_norm_args {
     ft_adamw_hyper hyper;
     const ft_step_state *step;   // device; NULL: L is 1
     int32_t growth_interval;     // 0: the loss scale is fixed, and update's is not touched
+    ft_norm_shares shares;
     bool stops;                  // at a step that is not finite; no: it is skipped, and the next one counts again
     ft_update_state *update;     // device
     ft_workspace workspace;
@@ -58,6 +68,12 @@ typedef struct ft_gradient_norm_args {
 
 enum { FT_NORM_ROWS = 64 };
 static inline int64_t ft_norm_blocks(int64_t table_rows) { return (table_rows + FT_NORM_ROWS - 1) / FT_NORM_ROWS; }
+// Elements of the flat gradient whose squares one task sums; the sums are added in order. Fixed, so that the
+// norm depends on neither threads nor instruction set, nor ranks.
+enum { FT_NORM_CHUNK = 1 << 15 };
+static inline int64_t ft_norm_sums(int64_t elements, int64_t table_rows) {
+    return (elements + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK + ft_norm_blocks(table_rows);
+}
 size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args);
 ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args);
 

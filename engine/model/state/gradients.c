@@ -15,10 +15,16 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
     void *data;
     FT_TRY(ft_memory_alloc_common(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
     p->gradients = data;
+    if (ft_memory_ranks_of(p->memory).ranks < 2) return FT_OK;
+    const int64_t rows = p->table >= 0 ? p->list[p->table].rows : 0;
+    FT_TRY(ft_memory_alloc_common(p->memory, (size_t)ft_norm_sums(p->trainable, rows) * sizeof(double), FT_MEM_COMMUNICATION, "sums of squares of all ranks", &data));
+    p->norm_sums = data;
     return FT_OK;
 }
 
 void ft_gradients_release(ft_parameters *p) {
+    ft_memory_free(p->memory, p->norm_sums);
+    p->norm_sums = NULL;
     if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients);
     p->gradients = NULL;
     p->gradients_in_steps = false;

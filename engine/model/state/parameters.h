@@ -97,6 +97,7 @@ typedef struct ft_parameters {
     bool gradients_in_steps;
     int64_t gradients_reached; // in the arena: elements from the front on that have come
     int gradients_point;      // where the backward pass has come to
+    double *norm_sums;        // of several ranks, that all see: sums of squares of the gradients (adamw.h); NULL: there is one
     struct ft_chain *chain;   // of several ranks, which add to the same gradients one behind the other (chain.h); NULL: there is one
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained

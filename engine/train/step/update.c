@@ -1,5 +1,6 @@
 #include "engine/train/step/update.h"
 
+#include "engine/model/state/chain.h"
 #include "engine/model/state/gradients.h"
 #include "kernels/ops/backend.h"
 
@@ -40,6 +41,8 @@ static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *co
     return norm;
 }
 
+static ft_status meet(void *group) { return ft_group_barrier(group); }
+
 static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adamw_args adamw) {
     ft_device *device = ft_memory_device(s->owner);
     const ft_tensor weights = ft_vector(s->weights, s->count, s->format.dtype);
@@ -68,6 +71,7 @@ static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_h
     ft_device *device = ft_memory_device(p->memory);
     FT_TRY(ft_gradients_share(p, FT_BACKWARD_DONE));
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
+    if (p->chain != NULL) norm.shares = (ft_norm_shares){p->norm_sums, p->chain->rank, p->chain->ranks, meet, p->chain->group};
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));

@@ -16,6 +16,7 @@ typedef struct norm_job {
     double *partial;
     const ft_gradient_norm_args *args;
     double *of_block; // partial sums of the table
+    int first_chunk, first_block; // of this rank
 } norm_job;
 
 static double lane_sum(double *sum) {
@@ -37,6 +38,7 @@ static void add_squares(double *sum, const float *g, int64_t n) {
 // Products of floats are exact in double, so whether the compiler fuses them changes nothing.
 static void norm_task(void *context, int task, int thread) {
     const norm_job *job = context;
+    task += job->first_chunk;
     int64_t i = (int64_t)task * FT_NORM_CHUNK, last = i + FT_NORM_CHUNK < job->n ? i + FT_NORM_CHUNK : job->n;
     double sum[FT_LANES] = {0};
     add_squares(sum, job->gradient + i, last - i);
@@ -47,6 +49,7 @@ static void norm_task(void *context, int task, int thread) {
 static void table_task(void *context, int task, int thread) {
     const norm_job *job = context;
     const ft_gradient_norm_args *a = job->args;
+    task += job->first_block;
     int64_t row = (int64_t)task * FT_NORM_ROWS, last = row + FT_NORM_ROWS < a->table_rows ? row + FT_NORM_ROWS : a->table_rows;
     if (a->table_blocks != NULL) row = a->table_blocks[task], last = a->table_blocks[task + 1];
     double sum[FT_LANES] = {0};
@@ -78,10 +81,13 @@ FT_ISA_OP(gradient_norm) {
     FT_TRY(ft_gradient_norm_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     int64_t blocks = ft_norm_blocks(args->table_rows);
-    double *partial = args->workspace.data;
-    norm_job job = {args->gradient.data, n, partial, args, partial + chunks};
-    ft_pool_run(cpu->pool, (int)chunks, norm_task, &job);
-    ft_pool_run(cpu->pool, (int)blocks, table_task, &job);
+    const ft_norm_shares *s = &args->shares;
+    const int64_t rank = s->sums != NULL ? s->rank : 0, ranks = s->sums != NULL ? s->ranks : 1;
+    double *partial = s->sums != NULL ? s->sums : args->workspace.data;
+    norm_job job = {args->gradient.data, n, partial, args, partial + chunks, (int)(chunks * rank / ranks), (int)(blocks * rank / ranks)};
+    ft_pool_run(cpu->pool, (int)(chunks * (rank + 1) / ranks) - job.first_chunk, norm_task, &job);
+    ft_pool_run(cpu->pool, (int)(blocks * (rank + 1) / ranks) - job.first_block, table_task, &job);
+    if (s->sums != NULL) FT_TRY(s->meet(s->context));
     double sum = 0;
     for (int64_t c = 0; c < chunks + blocks; c++)
         sum += partial[c];

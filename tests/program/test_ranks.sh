@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One run on several CPU ranks has the bits of one rank: any number of ranks and any micro-batch, over models, adapters, dropout, accumulation, evaluation and
 # early stopping; resumed with another number of ranks; stopped, killed, and what cannot be.
-# ctest: cost=40
+# ctest: cost=20 asan_part=3
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 common="$here/follow.ini data.validation=$here/validation.tsv data.cache_dir=none eval.strategy=steps eval.steps=4 output.save_steps=4 train.max_steps=8
         train.warmup_steps=3 train.logging_steps=1 model.hidden_dropout=0.1 model.attention_dropout=0.1 device.threads=1"
@@ -100,7 +100,7 @@ go_on 8 cpu,cpu,cpu
 same whole moved
 
 # A signal to any of them stops all after the same step, and is said once; a rank that is killed ends all, is named, and the run goes on.
-long="train.max_steps=400 output.save_steps=10 eval.steps=200"
+long="train.max_steps=200 output.save_steps=10 eval.steps=100"
 # shellcheck disable=SC2086
 train long $long
 ranks_of() { pgrep -P "$1" -f "rank $2 "; }
@@ -123,12 +123,12 @@ begin "$(wc -l <long2/metrics.jsonl)"
 one=$(ranks_of $pid 1)
 kill -9 "$one"
 wait $pid
-[ $? = 1 ] && one_error "rank 1 was killed by signal 9" || fail "a killed rank"
+[ $? = 1 ] && one_error "rank 1 on $(hostname) was killed by signal 9" || fail "a killed rank"
 [ "$(json long2/run.json 'd["status"]')" = failed ] || fail "run.json of a run that lost a rank"
 begin "$(wc -l <long2/metrics.jsonl)"
 kill -9 "$(ranks_of $pid 0)"
 wait $pid
-[ $? = 1 ] && one_error "rank 0 was killed by signal 9" || fail "a killed first rank"
+[ $? = 1 ] && one_error "rank 0 on $(hostname) was killed by signal 9" || fail "a killed first rank"
 pgrep -f "rank [01] 2 .*output.dir=long2" >/dev/null && fail "a rank outlived its run"
 begin "$(wc -l <long2/metrics.jsonl)"
 kill -9 $pid # who started them
