@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// ---- who starts and watches -----------------------------------------------------------------------------------------------
+// ---- who starts and watches
+// -----------------------------------------------------------------------------------------------
 
 // Those that have heard of a failure end by themselves; this long they may take.
 static const double patience = 20;
@@ -77,7 +78,8 @@ static ft_status start_all(launch *l) {
     if (null < 0) return ft_fail_errno(FT_FAILED, errno, "/dev/null", "cannot open");
     fflush(NULL); // or what is buffered would be written twice
     ft_status status = FT_OK;
-    for (int r = 0; status == FT_OK && r < l->ranks; r++) status = start(l, r, null);
+    for (int r = 0; status == FT_OK && r < l->ranks; r++)
+        status = start(l, r, null);
     close(null);
     return status;
 }
@@ -91,7 +93,8 @@ static void explain_death(int rank, int number, ft_error *error) {
     char host[FT_GROUP_HOST] = "";
     *error = (ft_error){.code = FT_FAILED};
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    snprintf(error->message, sizeof error->message, "rank %d on %s was killed by signal %d (%s)", rank, host[0] != '\0' ? host : "this host", number, strsignal(number));
+    snprintf(error->message, sizeof error->message, "rank %d on %s was killed by signal %d (%s)", rank,
+             host[0] != '\0' ? host : "this host", number, strsignal(number));
 }
 
 static void end(launch *l, int rank, int status) {
@@ -112,14 +115,18 @@ static int collect(launch *l) {
     for (int r = 0; r < l->ranks; r++) {
         int status;
         if (l->child[r].pid == 0) continue;
-        if (waitpid(l->child[r].pid, &status, WNOHANG) == l->child[r].pid) end(l, r, status);
-        else left++;
+        if (waitpid(l->child[r].pid, &status, WNOHANG) == l->child[r].pid)
+            end(l, r, status);
+        else
+            left++;
     }
     return left;
 }
 
 // All stop, and diverge, at the same step, and the first rank has still to save: none of the others fails by it.
-static bool is_of_all(ft_status status) { return status == FT_INTERRUPTED || status == FT_TERMINATED || status == FT_DIVERGED; }
+static bool is_of_all(ft_status status) {
+    return status == FT_INTERRUPTED || status == FT_TERMINATED || status == FT_DIVERGED;
+}
 
 // A rank that ends badly without a word (it could not even begin) leaves the others waiting.
 static bool some_failed(const launch *l) {
@@ -138,7 +145,8 @@ static void watch(launch *l) {
     bool told = false;
     while (collect(l) > 0) {
         const int asked = ft_stop_signal();
-        if (asked != 0 && !told && l->child[0].pid > 0) kill(l->child[0].pid, asked); // a terminal has told all; others only this process
+        if (asked != 0 && !told && l->child[0].pid > 0)
+            kill(l->child[0].pid, asked); // a terminal has told all; others only this process
         told = told || asked != 0;
         if (l->ending == 0 && some_failed(l)) l->ending = ft_now();
         if (l->ending > 0 && ft_now() - l->ending > patience) kill_all(l, SIGKILL);
@@ -155,7 +163,9 @@ static ft_status outcome(const launch *l) {
     if (l->dead >= 0) {
         explain_death(l->dead, l->signal, &error);
         ft_error_restore(&error);
-        ft_hint("rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last checkpoint", l->dead);
+        ft_hint(
+            "rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last checkpoint",
+            l->dead);
         return FT_FAILED;
     }
     if (ft_shared_watch_failure(l->watch, &rank, &error)) {
@@ -163,7 +173,9 @@ static ft_status outcome(const launch *l) {
         return error.code;
     }
     for (int r = 0; r < l->ranks; r++)
-        if (l->child[r].status != 0) return ft_fail(FT_FAILED, "device.name", "rank %d ended with exit code %d", r, WEXITSTATUS(l->child[r].status));
+        if (l->child[r].status != 0)
+            return ft_fail(FT_FAILED, "device.name", "rank %d ended with exit code %d", r,
+                           WEXITSTATUS(l->child[r].status));
     return FT_OK;
 }
 
@@ -177,7 +189,8 @@ ft_status ft_ranks_run(int ranks, int argc, char **argv) {
         ft_error error;
         ft_error_save(&error);
         kill_all(&l, SIGKILL);
-        while (collect(&l) > 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        while (collect(&l) > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         ft_error_restore(&error);
     } else {
         watch(&l);
@@ -188,7 +201,8 @@ ft_status ft_ranks_run(int ranks, int argc, char **argv) {
     return status;
 }
 
-// ---- one of them ------------------------------------------------------------------------------------------------------------
+// ---- one of them
+// ------------------------------------------------------------------------------------------------------------
 
 static void say_nothing(void *owner, const char *text) {}
 
@@ -220,8 +234,10 @@ ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int
     if (status != FT_OK) {
         ft_error error;
         context->sink.line = say_nothing;
-        if (is_of_all(status)) ft_info("%s", ft_error_message());
-        else ft_log_error(); // for the log alone
+        if (is_of_all(status))
+            ft_info("%s", ft_error_message());
+        else
+            ft_log_error(); // for the log alone
         ft_error_save(&error);
         name_rank(ranks, status, &error);
         if (ranks->rank == 0 || !is_of_all(status)) ft_group_abort(ranks->group, &error);

@@ -1,12 +1,14 @@
-// ranks.h - a run on several devices of this host: a process for each, started and watched by the one that was asked for the run.
+// ranks.h - a run on several devices of this host: a process for each, started and watched by the one that was asked
+// for the run.
 #ifndef FT_COMMANDS_RANKS_H
 #define FT_COMMANDS_RANKS_H
 
 #include "engine/commands/commands.h"
 #include "engine/train/room/ranks.h"
 
-// Starts `ranks` processes, each `ftengine rank R N FILE` with these arguments of `train`, and waits until all have ended. The first failure of any
-// is the error; then the others are ended. A request to stop reaches all. None outlives this process.
+// Starts `ranks` processes, each `ftengine rank R N FILE` with these arguments of `train`, and waits until all have
+// ended. The first failure of any is the error; then the others are ended. A request to stop reaches all. None outlives
+// this process.
 ft_status ft_ranks_run(int ranks, int argc, char **argv);
 // One of them: ftengine rank R N FILE train's arguments. Its error is told by who started it, and not here.
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv);

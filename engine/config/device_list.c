@@ -5,7 +5,8 @@
 
 int ft_device_list_count(const char *names) {
     int count = 1;
-    for (const char *at = names; at != NULL && (at = strchr(at, ',')) != NULL; at++) count++;
+    for (const char *at = names; at != NULL && (at = strchr(at, ',')) != NULL; at++)
+        count++;
     return count;
 }
 
@@ -27,9 +28,11 @@ static ft_status check_options(const ft_config *c) {
         const char *option, *what;
     } cannot[] = {
         {c->train.seeds.count > 0, "train.seeds", "a run of several seeds is on one device"},
-        {c->data.folds > 0 && c->data.fold == 0, "data.folds", "a run of all folds is on one device; data.fold=N trains one"},
+        {c->data.folds > 0 && c->data.fold == 0, "data.folds",
+         "a run of all folds is on one device; data.fold=N trains one"},
         {c->train.deadline[0] != '\0', "train.deadline", "ranks have no common clock yet"},
-        {c->memory.offload != FT_OFFLOAD_NONE && c->memory.offload != FT_OFFLOAD_AUTO, "memory.offload", "ranks on the CPU have no other memory"},
+        {c->memory.offload != FT_OFFLOAD_NONE && c->memory.offload != FT_OFFLOAD_AUTO, "memory.offload",
+         "ranks on the CPU have no other memory"},
         {strcmp(c->data.train, "-") == 0, "data.train", "standard input cannot be read once for every rank"},
         {strcmp(c->data.validation, "-") == 0, "data.validation", "standard input cannot be read once for every rank"},
         {strcmp(c->data.test, "-") == 0, "data.test", "standard input cannot be read once for every rank"},

@@ -1,10 +1,12 @@
 #include "kernels/collectives/collectives.h"
 
 static ft_status check_range(const ft_group *group, const char *what, ft_range all, bool in_parts, bool sums) {
-    if (all.count < 0 || (all.count > 0 && all.data == NULL)) return ft_fail(FT_FAILED, what, "%lld elements of nothing", (long long)all.count);
+    if (all.count < 0 || (all.count > 0 && all.data == NULL))
+        return ft_fail(FT_FAILED, what, "%lld elements of nothing", (long long)all.count);
     if (in_parts && all.count % group->ranks != 0)
         return ft_fail(FT_FAILED, what, "%lld elements are not %d equal parts", (long long)all.count, group->ranks);
-    if (sums && all.dtype == FT_U8) return ft_fail(FT_FAILED, what, "there are no sums of %s", ft_dtype_name(all.dtype));
+    if (sums && all.dtype == FT_U8)
+        return ft_fail(FT_FAILED, what, "there are no sums of %s", ft_dtype_name(all.dtype));
     return ft_group_check((ft_group *)group);
 }
 
@@ -25,7 +27,8 @@ ft_status ft_group_all_gather(ft_group *g, ft_range all) {
 
 ft_status ft_group_broadcast(ft_group *g, int root, ft_range all) {
     FT_TRY(check_range(g, "broadcast", all, false, false));
-    if (root < 0 || root >= g->ranks) return ft_fail(FT_FAILED, "broadcast", "there is no rank %d of %d", root, g->ranks);
+    if (root < 0 || root >= g->ranks)
+        return ft_fail(FT_FAILED, "broadcast", "there is no rank %d of %d", root, g->ranks);
     return g->functions->broadcast(g, root, all);
 }
 
@@ -35,7 +38,9 @@ ft_status ft_group_barrier(ft_group *g) {
 }
 
 ft_status ft_group_join(ft_group *g) { return g->functions->join != NULL ? g->functions->join(g) : ft_group_check(g); }
-ft_status ft_group_finish(ft_group *g) { return g->functions->finish != NULL ? g->functions->finish(g) : ft_group_check(g); }
+ft_status ft_group_finish(ft_group *g) {
+    return g->functions->finish != NULL ? g->functions->finish(g) : ft_group_check(g);
+}
 ft_status ft_group_check(ft_group *g) { return g->functions->check(g); }
 void ft_group_abort(ft_group *g, const ft_error *error) { g->functions->abort(g, error); }
 
@@ -51,7 +56,9 @@ void ft_group_unshare(ft_group *g, void *data, size_t bytes) {
 }
 
 void ft_group_raise(ft_group *g, int point, uint64_t value) { g->functions->raise(g, point, value); }
-ft_status ft_group_await(ft_group *g, int rank, int point, uint64_t value) { return g->functions->await(g, rank, point, value); }
+ft_status ft_group_await(ft_group *g, int rank, int point, uint64_t value) {
+    return g->functions->await(g, rank, point, value);
+}
 
 void ft_group_close(ft_group *g) {
     if (g != NULL) g->functions->close(g);

@@ -1,25 +1,27 @@
-// collectives.h - what the processes that train one model say to each other: a group of ranks 0..ranks-1, and operations that all of
-// them call.
+// collectives.h - what the processes that train one model say to each other: a group of ranks 0..ranks-1, and
+// operations that all of them call.
 //
 //     FT_TRY(ft_group_all_reduce(group, (ft_range){gradients, count, FT_F32}));
 //     FT_TRY(ft_group_finish(group)); // where the group queues: the host waits
 //
-// An operation is a collective: every rank calls the same ones in the same order, with the same count, type and root. Data are flat
-// buffers where the group's device has them, and each works in place. Where a group has queues (NCCL) an operation is queued on a stream of
-// the group's own behind what the device's FT_STREAM_COMPUTE has by then, and returns at once; work that is queued on FT_STREAM_COMPUTE behind
-// ft_group_join(group) finds its result. Where it has none (shared memory, MPI) an operation has happened when it returns, and
-// join and finish do nothing.
+// An operation is a collective: every rank calls the same ones in the same order, with the same count, type and root.
+// Data are flat buffers where the group's device has them, and each works in place. Where a group has queues (NCCL) an
+// operation is queued on a stream of the group's own behind what the device's FT_STREAM_COMPUTE has by then, and
+// returns at once; work that is queued on FT_STREAM_COMPUTE behind ft_group_join(group) finds its result. Where it has
+// none (shared memory, MPI) an operation has happened when it returns, and join and finish do nothing.
 //
-// Sums: of fp32, fp64, int32 and int64 in that type, of bf16 and fp16 in fp32, rounded once. The result has the same bits on every rank. In
-// shared memory it is ((x0 + x1) + x2) + ... whatever the count; other groups say in `ordered` whether theirs is.
+// Sums: of fp32, fp64, int32 and int64 in that type, of bf16 and fp16 in fp32, rounded once. The result has the same
+// bits on every rank. In shared memory it is ((x0 + x1) + x2) + ... whatever the count; other groups say in `ordered`
+// whether theirs is.
 //
-// A group that shares memory can do more, and a run on the CPU counts on it (`shares`): buffers that all ranks see, and points - numbers that
-// one rank raises and others wait for - with which ranks go on with each other's sums, range by range, and nothing is copied.
+// A group that shares memory can do more, and a run on the CPU counts on it (ft_group_shares): buffers that all ranks
+// see, and points - numbers that one rank raises and others wait for - with which ranks go on with each other's sums,
+// range by range, and nothing is copied.
 //
-// Failures. A rank that fails, dies or is told to stop ends the group: ft_group_abort, or what the group notices of a process that is gone.
-// From then on every operation and every wait on every rank returns FT_FAILED, those that are waiting within a second; nothing hangs. The
-// error of a rank that only learnt of it says so. A group that was aborted is good for nothing but closing.
-// One thread of a process uses a group.
+// Failures. A rank that fails, dies or is told to stop ends the group: ft_group_abort, or what the group notices of a
+// process that is gone. From then on every operation and every wait on every rank returns FT_FAILED, those that are
+// waiting within a second; nothing hangs. The error of a rank that only learnt of it says so. A group that was aborted
+// is good for nothing but closing. One thread of a process uses a group.
 #ifndef FT_COLLECTIVES_H
 #define FT_COLLECTIVES_H
 
@@ -59,9 +61,9 @@ typedef struct ft_group_functions {
 // The head of every implementation's own.
 struct ft_group {
     int rank, ranks;
-    const char *backend;                           // "shared memory", "NCCL", "MPI"
-    bool ordered;                                  // sums are in the order of ranks
-    char host[FT_GROUP_RANKS][FT_GROUP_HOST];      // where each is, for people
+    const char *backend;                      // "shared memory", "NCCL", "MPI"
+    bool ordered;                             // sums are in the order of ranks
+    char host[FT_GROUP_RANKS][FT_GROUP_HOST]; // where each is, for people
     const ft_group_functions *functions;
 };
 
@@ -69,7 +71,8 @@ static inline bool ft_group_shares(const ft_group *group) { return group->functi
 
 // [count] on every rank becomes the sum over ranks.
 ft_status ft_group_all_reduce(ft_group *group, ft_range all);
-// The r-th of `ranks` equal parts becomes, on rank r, the sum over ranks of that part; the other parts are undefined. count is a multiple of ranks.
+// The r-th of `ranks` equal parts becomes, on rank r, the sum over ranks of that part; the other parts are undefined.
+// count is a multiple of ranks.
 ft_status ft_group_reduce_scatter(ft_group *group, ft_range all);
 // The r-th of `ranks` equal parts is rank r's; on every rank all become those. count is a multiple of ranks.
 ft_status ft_group_all_gather(ft_group *group, ft_range all);
@@ -83,13 +86,14 @@ ft_status ft_group_join(ft_group *group);
 ft_status ft_group_finish(ft_group *group);
 
 // ---- groups that share memory (ft_group_shares)
-// A collective: zeros that all ranks see, aligned to a page. Sizes that differ are FT_FAILED. Who unshares a buffer does not see it any more; its
-// memory goes with the last one. The group gives back what was not unshared when it is closed.
+// A collective: zeros that all ranks see, aligned to a page. Sizes that differ are FT_FAILED. Who unshares a buffer
+// does not see it any more; its memory goes with the last one. The group gives back what was not unshared when it is
+// closed.
 ft_status ft_group_share(ft_group *group, size_t bytes, void **data);
 void ft_group_unshare(ft_group *group, void *data, size_t bytes); // NULL is fine
 size_t ft_group_share_bytes(size_t bytes);                        // what such a buffer takes of the host
-// Point `point` (0..FT_GROUP_POINTS-1) of this rank becomes `value`, which is at least what it was; at first it is 0. What this rank wrote to shared
-// memory before is seen by whoever awaited it.
+// Point `point` (0..FT_GROUP_POINTS-1) of this rank becomes `value`, which is at least what it was; at first it is 0.
+// What this rank wrote to shared memory before is seen by whoever awaited it.
 void ft_group_raise(ft_group *group, int point, uint64_t value);
 // Waits until that point of `rank` is at least `value`.
 ft_status ft_group_await(ft_group *group, int rank, int point, uint64_t value);

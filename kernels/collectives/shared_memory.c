@@ -19,11 +19,12 @@
 
 static const char where[] = "shared memory";
 
-// A wait spins, then offers its core, then sleeps, as those of the pool do (kernels/cpu/pool.c); asleep it looks about so often.
+// A wait spins, then offers its core, then sleeps, as those of the pool do (kernels/cpu/pool.c); asleep it looks about
+// so often.
 enum { SPIN_NS = 30000, YIELD_NS = 1000000, LOOK_NS = 100000000, PAUSES_PER_CLOCK = 32 };
 enum { STAGE = 256 << 10, MAGIC = 0x46544752 };
 enum { POINT_BARRIER = FT_GROUP_POINTS, POINTS };
-enum { ABSENT, PRESENT, LEFT };   // a rank
+enum { ABSENT, PRESENT, LEFT };  // a rank
 enum { GOES_ON, ENDING, ENDED }; // the group: ENDING while the error is written
 
 // What operation a rank is in, for the others to compare.
@@ -44,8 +45,8 @@ typedef struct header {
     uint32_t magic;
     int32_t ranks;
     atomic_int state;
-    int32_t failed;   // rank
-    int32_t grown;    // errno of the last share
+    int32_t failed; // rank
+    int32_t grown;  // errno of the last share
     ft_error error;
     member member[FT_GROUP_RANKS];
 } header;
@@ -54,7 +55,7 @@ typedef struct shared_group {
     ft_group group; // first
     int file;
     header *header;
-    char *stage; // [ranks + 1][STAGE]: what each brings, and a result
+    char *stage;       // [ranks + 1][STAGE]: what each brings, and a result
     size_t page, next; // where the next shared buffer will lie in the file
     uint64_t barriers;
     bool present; // the others count on it
@@ -62,7 +63,7 @@ typedef struct shared_group {
     struct mapping {
         void *base;
         size_t bytes, offset;
-    } *mapped;
+    } * mapped;
     size_t mapped_count, mapped_capacity;
 } shared_group;
 
@@ -76,7 +77,8 @@ static size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * 
 static size_t head_bytes(void) { return rounded(sizeof(header), page_bytes()); }
 static size_t stage_bytes(int ranks) { return (size_t)(ranks + 1) * STAGE; }
 
-// ---- waiting ------------------------------------------------------------------------------------------------------------
+// ---- waiting
+// ------------------------------------------------------------------------------------------------------------
 
 static long futex(atomic_uint *word, int operation, unsigned value, const struct timespec *timeout) {
     return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
@@ -108,7 +110,8 @@ static void end_group(header *h, int rank, const ft_error *error) {
     h->failed = rank;
     h->error = *error;
     atomic_store(&h->state, ENDED);
-    for (int r = 0; r < h->ranks; r++) ring(&h->member[r]);
+    for (int r = 0; r < h->ranks; r++)
+        ring(&h->member[r]);
 }
 
 // What a rank is told that only learnt of it.
@@ -116,17 +119,20 @@ static ft_status tell_end(const shared_group *g) {
     const header *h = g->header;
     if (atomic_load(&h->state) == ENDING) return ft_fail(FT_FAILED, NULL, "another rank has failed");
     if (h->failed == g->group.rank) return ft_error_restore(&h->error), h->error.code;
-    return ft_fail(FT_FAILED, NULL, "rank %d on %s has failed: %s", (int)h->failed, g->group.host[h->failed], h->error.message);
+    return ft_fail(FT_FAILED, NULL, "rank %d on %s has failed: %s", (int)h->failed, g->group.host[h->failed],
+                   h->error.message);
 }
 
 static ft_status shared_check(ft_group *group) {
-    return atomic_load_explicit(&of(group)->header->state, memory_order_relaxed) == GOES_ON ? FT_OK : tell_end(of(group));
+    return atomic_load_explicit(&of(group)->header->state, memory_order_relaxed) == GOES_ON ? FT_OK
+                                                                                            : tell_end(of(group));
 }
 
 static bool is_gone(const shared_group *g, int rank) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
     if (rank == g->group.rank || atomic_load(&g->header->member[rank].state) != PRESENT) return false;
-    return fcntl(g->file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && atomic_load(&g->header->member[rank].state) == PRESENT;
+    return fcntl(g->file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK &&
+           atomic_load(&g->header->member[rank].state) == PRESENT;
 }
 
 // A process that was killed says nothing: whoever waits looks for all.
@@ -167,8 +173,10 @@ static ft_status shared_await(ft_group *group, int rank, int point, uint64_t val
         pauses = 0;
         const long now = now_ns();
         if (start == 0) start = now;
-        if (g->crowded || now - start >= YIELD_NS) sleep_at(g, m, at, value);
-        else if (now - start > SPIN_NS) sched_yield();
+        if (g->crowded || now - start >= YIELD_NS)
+            sleep_at(g, m, at, value);
+        else if (now - start > SPIN_NS)
+            sched_yield();
     }
     return FT_OK;
 }
@@ -182,18 +190,22 @@ static void shared_raise(ft_group *group, int point, uint64_t value) {
 static ft_status shared_barrier(ft_group *group) {
     shared_group *g = of(group);
     shared_raise(group, POINT_BARRIER, ++g->barriers);
-    for (int r = 0; r < group->ranks; r++) FT_TRY(shared_await(group, r, POINT_BARRIER, g->barriers));
+    for (int r = 0; r < group->ranks; r++)
+        FT_TRY(shared_await(group, r, POINT_BARRIER, g->barriers));
     return FT_OK;
 }
 
 static void shared_abort(ft_group *group, const ft_error *error) { end_group(of(group)->header, group->rank, error); }
 
-// ---- operations -----------------------------------------------------------------------------------------------------------
+// ---- operations
+// -----------------------------------------------------------------------------------------------------------
 
 enum { OP_ALL_REDUCE = 1, OP_REDUCE_SCATTER, OP_ALL_GATHER, OP_BROADCAST, OP_SHARE };
 static const char *const op_names[] = {"?", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "share"};
 
-static const char *op_name(int64_t what) { return what >= OP_ALL_REDUCE && what <= OP_SHARE ? op_names[what] : op_names[0]; }
+static const char *op_name(int64_t what) {
+    return what >= OP_ALL_REDUCE && what <= OP_SHARE ? op_names[what] : op_names[0];
+}
 
 // All say what they are about to do, and read it of the others before any of them goes on.
 static ft_status agree(shared_group *g, said mine) {
@@ -203,7 +215,8 @@ static ft_status agree(shared_group *g, said mine) {
     for (int r = 0; r < g->group.ranks; r++) {
         const said *s = &h->member[r].said;
         if (s->what == mine.what && s->count == mine.count && s->dtype == mine.dtype && s->root == mine.root) continue;
-        return ft_fail(FT_FAILED, op_name(mine.what), "rank %d calls it with %lld elements, and rank %d calls %s with %lld", g->group.rank,
+        return ft_fail(FT_FAILED, op_name(mine.what),
+                       "rank %d calls it with %lld elements, and rank %d calls %s with %lld", g->group.rank,
                        (long long)mine.count, r, op_name(s->what), (long long)s->count);
     }
     return FT_OK;
@@ -214,7 +227,8 @@ static char *stage_of(const shared_group *g, int rank) { return g->stage + (size
 #define SUM(type)                                                                                                      \
     for (int64_t i = 0; i < count; i++) {                                                                              \
         type sum = ((const type *)(stage_of(g, 0) + offset))[i];                                                       \
-        for (int r = 1; r < g->group.ranks; r++) sum += ((const type *)(stage_of(g, r) + offset))[i];                  \
+        for (int r = 1; r < g->group.ranks; r++)                                                                       \
+            sum += ((const type *)(stage_of(g, r) + offset))[i];                                                       \
         ((type *)out)[i] = sum;                                                                                        \
     }
 
@@ -231,7 +245,8 @@ static void sum_stages(const shared_group *g, size_t offset, int64_t count, ft_d
     case FT_F16:
         for (int64_t i = 0; i < count; i++) {
             float sum = wide(dtype, ((const uint16_t *)(stage_of(g, 0) + offset))[i]);
-            for (int r = 1; r < g->group.ranks; r++) sum += wide(dtype, ((const uint16_t *)(stage_of(g, r) + offset))[i]);
+            for (int r = 1; r < g->group.ranks; r++)
+                sum += wide(dtype, ((const uint16_t *)(stage_of(g, r) + offset))[i]);
             ((uint16_t *)out)[i] = dtype == FT_BF16 ? ft_to_bf16(sum) : ft_to_fp16(sum);
         }
         break;
@@ -248,7 +263,8 @@ static ft_status shared_all_reduce(ft_group *group, ft_range all) {
     char *data = all.data, *result = stage_of(g, group->ranks);
     FT_TRY(agree(g, (said){OP_ALL_REDUCE, all.count, all.dtype, 0}));
     for (int64_t at = 0; at < all.count; at += piece) {
-        const int64_t n = least(piece, all.count - at), first = n * group->rank / group->ranks, last = n * (group->rank + 1) / group->ranks;
+        const int64_t n = least(piece, all.count - at), first = n * group->rank / group->ranks,
+                      last = n * (group->rank + 1) / group->ranks;
         memcpy(stage_of(g, group->rank), data + (size_t)at * size, (size_t)n * size);
         FT_TRY(shared_barrier(group));
         sum_stages(g, (size_t)first * size, last - first, all.dtype, result + (size_t)first * size);
@@ -268,7 +284,8 @@ static ft_status shared_reduce_scatter(ft_group *group, ft_range all) {
     for (int64_t at = 0; at < part; at += piece) {
         const int64_t n = least(piece, part - at);
         for (int r = 0; r < group->ranks; r++)
-            memcpy(stage_of(g, group->rank) + (size_t)(r * n) * size, data + (size_t)(r * part + at) * size, (size_t)n * size);
+            memcpy(stage_of(g, group->rank) + (size_t)(r * n) * size, data + (size_t)(r * part + at) * size,
+                   (size_t)n * size);
         FT_TRY(shared_barrier(group));
         sum_stages(g, (size_t)(group->rank * n) * size, n, all.dtype, data + (size_t)(group->rank * part + at) * size);
         FT_TRY(shared_barrier(group));
@@ -309,8 +326,9 @@ static ft_status shared_broadcast(ft_group *group, int root, ft_range all) {
     return shared_barrier(group);
 }
 
-// ---- shared buffers -------------------------------------------------------------------------------------------------------
-// In front of each a page with the number of ranks that see it.
+// ---- shared buffers
+// ------------------------------------------------------------------------------------------------------- In front of
+// each a page with the number of ranks that see it.
 
 size_t ft_group_share_bytes(size_t bytes) { return page_bytes() + rounded(bytes, page_bytes()); }
 
@@ -332,7 +350,8 @@ static ft_status shared_share(ft_group *group, size_t bytes, void **data) {
     FT_TRY(agree(g, (said){OP_SHARE, (int64_t)bytes, FT_U8, 0}));
     if (group->rank == 0) g->header->grown = ftruncate(g->file, (off_t)(offset + size)) == 0 ? 0 : errno;
     FT_TRY(shared_barrier(group));
-    if (g->header->grown != 0) return ft_fail_errno(FT_NO_MEMORY, g->header->grown, where, "cannot have %zu bytes more", size);
+    if (g->header->grown != 0)
+        return ft_fail_errno(FT_NO_MEMORY, g->header->grown, where, "cannot have %zu bytes more", size);
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, g->file, (off_t)offset);
     if (base == MAP_FAILED) return ft_fail_errno(FT_NO_MEMORY, errno, where, "cannot map %zu bytes", size);
     FT_TRY(remember(g, (struct mapping){base, size, offset}));
@@ -356,11 +375,13 @@ static void shared_unshare(ft_group *group, void *data, size_t bytes) {
         if ((char *)g->mapped[i].base + g->page == data) return unmap(g, i);
 }
 
-// ---- coming and going -------------------------------------------------------------------------------------------------------
+// ---- coming and going
+// -------------------------------------------------------------------------------------------------------
 
 static void shared_close(ft_group *group) {
     shared_group *g = of(group);
-    while (g->mapped_count > 0) unmap(g, g->mapped_count - 1);
+    while (g->mapped_count > 0)
+        unmap(g, g->mapped_count - 1);
     if (g->present) {
         member *m = &g->header->member[group->rank];
         atomic_store(&m->state, LEFT);
@@ -388,11 +409,14 @@ static const ft_group_functions functions = {
 };
 
 ft_status ft_shared_group_create(int ranks, int *file) {
-    if (ranks < 1 || ranks > FT_GROUP_RANKS) return ft_fail(FT_INVALID, "ranks", "must be 1 to %d, got %d", FT_GROUP_RANKS, ranks);
+    if (ranks < 1 || ranks > FT_GROUP_RANKS)
+        return ft_fail(FT_INVALID, "ranks", "must be 1 to %d, got %d", FT_GROUP_RANKS, ranks);
     *file = (int)syscall(SYS_memfd_create, "ftengine ranks", 0U);
     if (*file < 0) return ft_fail_errno(FT_FAILED, errno, where, "cannot make memory for %d ranks", ranks);
     const size_t bytes = head_bytes() + stage_bytes(ranks);
-    header *h = ftruncate(*file, (off_t)bytes) == 0 ? mmap(NULL, head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0) : MAP_FAILED;
+    header *h = ftruncate(*file, (off_t)bytes) == 0
+                    ? mmap(NULL, head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0)
+                    : MAP_FAILED;
     if (h == MAP_FAILED) {
         const ft_status status = ft_fail_errno(FT_NO_MEMORY, errno, where, "cannot map %zu bytes", bytes);
         close(*file);
@@ -409,7 +433,8 @@ ft_status ft_shared_group_create(int ranks, int *file) {
 static ft_status map_head(int file, size_t more, header **h) {
     struct stat s;
     const size_t bytes = head_bytes() + more;
-    if (fstat(file, &s) != 0 || (size_t)s.st_size < bytes) return ft_fail(FT_INVALID, where, "descriptor %d is no memory of ranks", file);
+    if (fstat(file, &s) != 0 || (size_t)s.st_size < bytes)
+        return ft_fail(FT_INVALID, where, "descriptor %d is no memory of ranks", file);
     *h = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (*h == MAP_FAILED) return *h = NULL, ft_fail_errno(FT_NO_MEMORY, errno, where, "cannot map %zu bytes", bytes);
     if ((*h)->magic == MAGIC) return FT_OK;
@@ -423,22 +448,26 @@ static ft_status join(shared_group *g) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = group->rank, .l_len = 1};
     FT_TRY(map_head(g->file, stage_bytes(group->ranks), &g->header));
     header *h = g->header;
-    if (h->ranks != group->ranks) return ft_fail(FT_INVALID, where, "it was made for %d ranks, not for %d", (int)h->ranks, group->ranks);
+    if (h->ranks != group->ranks)
+        return ft_fail(FT_INVALID, where, "it was made for %d ranks, not for %d", (int)h->ranks, group->ranks);
     member *m = &h->member[group->rank];
-    if (fcntl(g->file, F_SETLK, &lock) != 0) return ft_fail_errno(FT_FAILED, errno, where, "rank %d is there already", group->rank);
+    if (fcntl(g->file, F_SETLK, &lock) != 0)
+        return ft_fail_errno(FT_FAILED, errno, where, "rank %d is there already", group->rank);
     if (gethostname(m->host, sizeof m->host - 1) != 0) snprintf(m->host, sizeof m->host, "?");
     g->stage = (char *)h + head_bytes();
     g->next = head_bytes() + stage_bytes(group->ranks);
     atomic_store(&m->state, PRESENT);
     g->present = true;
     FT_TRY(shared_barrier(group));
-    for (int r = 0; r < group->ranks; r++) memcpy(group->host[r], h->member[r].host, FT_GROUP_HOST);
+    for (int r = 0; r < group->ranks; r++)
+        memcpy(group->host[r], h->member[r].host, FT_GROUP_HOST);
     return FT_OK;
 }
 
 ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group) {
     *group = NULL;
-    if (ranks < 1 || ranks > FT_GROUP_RANKS || rank < 0 || rank >= ranks) return ft_fail(FT_INVALID, where, "there is no rank %d of %d", rank, ranks);
+    if (ranks < 1 || ranks > FT_GROUP_RANKS || rank < 0 || rank >= ranks)
+        return ft_fail(FT_INVALID, where, "there is no rank %d of %d", rank, ranks);
     shared_group *g = ft_calloc(1, sizeof *g, "a group of ranks");
     if (g == NULL) return FT_NO_MEMORY;
     g->group = (ft_group){.rank = rank, .ranks = ranks, .backend = where, .ordered = true, .functions = &functions};
@@ -455,7 +484,8 @@ ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group) 
     return FT_OK;
 }
 
-// ---- watching -------------------------------------------------------------------------------------------------------------
+// ---- watching
+// -------------------------------------------------------------------------------------------------------------
 
 ft_status ft_shared_watch_open(int file, ft_shared_watch **watch) {
     *watch = ft_calloc(1, sizeof **watch, "who watches ranks");
@@ -480,4 +510,6 @@ bool ft_shared_watch_failure(const ft_shared_watch *watch, int *rank, ft_error *
     return true;
 }
 
-void ft_shared_watch_abort(ft_shared_watch *watch, int rank, const ft_error *error) { end_group(watch->header, rank, error); }
+void ft_shared_watch_abort(ft_shared_watch *watch, int rank, const ft_error *error) {
+    end_group(watch->header, rank, error);
+}

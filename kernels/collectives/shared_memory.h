@@ -5,7 +5,8 @@
 //     FT_TRY(ft_shared_group_create(ranks, &file));                in the one that starts them
 //     FT_TRY(ft_shared_group_join(file, rank, ranks, &group));     in each; it returns when all have joined
 //
-// A process that dies is noticed by those that wait for anything (a lock of the system's that goes with it), within a second.
+// A process that dies is noticed by those that wait for anything (a lock of the system's that goes with it), within a
+// second.
 #ifndef FT_SHARED_MEMORY_H
 #define FT_SHARED_MEMORY_H
 

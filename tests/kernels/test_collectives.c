@@ -1,5 +1,5 @@
-// Collectives between processes in shared memory: every operation, type and number of ranks against a plain loop; shared buffers and points; ranks that call
-// different things; one that fails, is killed, or leaves ends the others.
+// Collectives between processes in shared memory: every operation, type and number of ranks against a plain loop;
+// shared buffers and points; ranks that call different things; one that fails, is killed, or leaves ends the others.
 #include "kernels/collectives/shared_memory.h"
 #include "kernels/half.h"
 
@@ -18,7 +18,8 @@
 
 typedef bool rank_work(ft_group *group); // in a process of its own; false: wrong
 
-// Exit codes of the processes: 0 right, 1 wrong, 2 it did not come so far; a killed one as a shell says it. before: by the parent, meanwhile.
+// Exit codes of the processes: 0 right, 1 wrong, 2 it did not come so far; a killed one as a shell says it. before: by
+// the parent, meanwhile.
 static void run_ranks(int ranks, rank_work *work, int *codes, void (*before)(pid_t *pids, int file)) {
     pid_t pids[FT_GROUP_RANKS];
     int file;
@@ -45,10 +46,12 @@ static void run_ranks(int ranks, rank_work *work, int *codes, void (*before)(pid
 static void all_right(int ranks, rank_work *work) {
     int codes[FT_GROUP_RANKS];
     run_ranks(ranks, work, codes, NULL);
-    for (int r = 0; r < ranks; r++) assert_int_equal(codes[r], 0);
+    for (int r = 0; r < ranks; r++)
+        assert_int_equal(codes[r], 0);
 }
 
-// ---- operations -----------------------------------------------------------------------------------------------------------
+// ---- operations
+// -----------------------------------------------------------------------------------------------------------
 
 // Element i of rank r: exact in every type, also the sums of four of them.
 static double element(int rank, int64_t i) { return (double)((i * 7 + rank * 13) % 31 - 15); }
@@ -82,7 +85,8 @@ typedef enum operation { REDUCE, SCATTER, GATHER, BROADCAST, OPERATIONS } operat
 
 static double sum_of(int ranks, int64_t i) {
     double sum = 0;
-    for (int r = 0; r < ranks; r++) sum += element(r, i);
+    for (int r = 0; r < ranks; r++)
+        sum += element(r, i);
     return sum;
 }
 
@@ -117,13 +121,15 @@ static bool try_one(ft_group *g, operation op, ft_dtype type, int64_t count) {
     char *block = malloc(bytes + 2 * GUARD);
     if (block == NULL) return false;
     memset(block, 0x5A, bytes + 2 * GUARD);
-    for (int64_t i = 0; i < count; i++) put(block + GUARD, type, i, element(g->rank, i));
+    for (int64_t i = 0; i < count; i++)
+        put(block + GUARD, type, i, element(g->rank, i));
     bool right = call(g, op, (ft_range){block + GUARD, count, type}) == FT_OK;
     for (int64_t i = 0; right && i < count; i++) {
         const double want = wanted(g, op, count, type, i);
         right = want != want || get(block + GUARD, type, i) == want;
     }
-    for (size_t i = 0; i < GUARD; i++) right = right && block[i] == 0x5A && block[GUARD + bytes + i] == 0x5A;
+    for (size_t i = 0; i < GUARD; i++)
+        right = right && block[i] == 0x5A && block[GUARD + bytes + i] == 0x5A;
     free(block);
     return right;
 }
@@ -144,7 +150,8 @@ static bool all_operations(ft_group *g) {
 }
 
 static void operations_are_those_of_a_loop(void **unused) {
-    for (int ranks = 1; ranks <= 4; ranks++) all_right(ranks, all_operations);
+    for (int ranks = 1; ranks <= 4; ranks++)
+        all_right(ranks, all_operations);
 }
 
 // 1 + 2^-24 + 2^-24 is 1 from left to right, and more from right to left.
@@ -156,13 +163,16 @@ static bool in_order(ft_group *g) {
 
 static void sums_are_in_the_order_of_ranks(void **unused) { all_right(3, in_order); }
 
-// ---- shared buffers and points ----------------------------------------------------------------------------------------------
+// ---- shared buffers and points
+// ----------------------------------------------------------------------------------------------
 
 // A chain: every rank in turn adds to what the one before it left, round after round.
 static bool chain(ft_group *g) {
     enum { ROUNDS = 300, NUMBERS = 5000 };
     void *data, *other;
-    if (!ft_group_shares(g) || ft_group_share(g, NUMBERS * sizeof(int), &data) != FT_OK || ft_group_share(g, 1, &other) != FT_OK) return false;
+    if (!ft_group_shares(g) || ft_group_share(g, NUMBERS * sizeof(int), &data) != FT_OK ||
+        ft_group_share(g, 1, &other) != FT_OK)
+        return false;
     int *sum = data;
     for (int i = 0; i < NUMBERS; i++)
         if (sum[i] != 0) return false;
@@ -178,10 +188,12 @@ static bool chain(ft_group *g) {
 }
 
 static void ranks_go_on_with_each_others_sums(void **unused) {
-    for (int ranks = 1; ranks <= 4; ranks++) all_right(ranks, chain);
+    for (int ranks = 1; ranks <= 4; ranks++)
+        all_right(ranks, chain);
 }
 
-// ---- failures ---------------------------------------------------------------------------------------------------------------
+// ---- failures
+// ---------------------------------------------------------------------------------------------------------------
 
 static bool call_differs(ft_group *g) {
     float x[8] = {0};
@@ -204,8 +216,10 @@ static bool first_error_counts(ft_group *g) {
         ft_error_save(&error);
         ft_group_abort(g, &error);
     }
-    const bool ended = ft_group_await(g, 2, 3, 1) != FT_OK && strstr(ft_error_message(), "what went wrong") != NULL; // which never comes
-    return ended && ft_group_check(g) != FT_OK && ft_group_barrier(g) != FT_OK && (g->rank == 1) == (strstr(ft_error_message(), "rank 1") == NULL);
+    const bool ended = ft_group_await(g, 2, 3, 1) != FT_OK &&
+                       strstr(ft_error_message(), "what went wrong") != NULL; // which never comes
+    return ended && ft_group_check(g) != FT_OK && ft_group_barrier(g) != FT_OK &&
+           (g->rank == 1) == (strstr(ft_error_message(), "rank 1") == NULL);
 }
 
 static void a_failure_ends_all(void **unused) { all_right(3, first_error_counts); }
@@ -221,7 +235,8 @@ static void kill_one(pid_t *pids, int file) {
         lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
         assert_int_equal(fcntl(file, F_GETLK, &lock), 0);
     }
-    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); // most likely all wait by then; it is right at any moment
+    nanosleep(&(struct timespec){.tv_nsec = 100000000},
+              NULL); // most likely all wait by then; it is right at any moment
     kill(pids[1], SIGKILL);
 }
 
@@ -252,12 +267,15 @@ static void abort_from_outside(pid_t *pids, int file) {
     ft_shared_watch_close(watch);
 }
 
-static bool told_from_outside(ft_group *g) { return ft_group_await(g, g->rank, 3, 1) == FT_FAILED && strstr(ft_error_message(), "seen from outside") != NULL; }
+static bool told_from_outside(ft_group *g) {
+    return ft_group_await(g, g->rank, 3, 1) == FT_FAILED && strstr(ft_error_message(), "seen from outside") != NULL;
+}
 
 static void who_watches_can_end_it(void **unused) {
     int codes[2];
     run_ranks(2, told_from_outside, codes, abort_from_outside);
-    for (int r = 0; r < 2; r++) assert_true(codes[r] == 0 || codes[r] == 2); // 2: before it had joined
+    for (int r = 0; r < 2; r++)
+        assert_true(codes[r] == 0 || codes[r] == 2); // 2: before it had joined
 }
 
 static void what_is_no_group_is_refused(void **unused) {
@@ -273,10 +291,14 @@ static void what_is_no_group_is_refused(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_are_those_of_a_loop), cmocka_unit_test(sums_are_in_the_order_of_ranks),
-        cmocka_unit_test(ranks_go_on_with_each_others_sums), cmocka_unit_test(different_calls_are_refused),
-        cmocka_unit_test(a_failure_ends_all), cmocka_unit_test(a_killed_rank_ends_the_others),
-        cmocka_unit_test(who_leaves_is_not_waited_for), cmocka_unit_test(who_watches_can_end_it),
+        cmocka_unit_test(operations_are_those_of_a_loop),
+        cmocka_unit_test(sums_are_in_the_order_of_ranks),
+        cmocka_unit_test(ranks_go_on_with_each_others_sums),
+        cmocka_unit_test(different_calls_are_refused),
+        cmocka_unit_test(a_failure_ends_all),
+        cmocka_unit_test(a_killed_rank_ends_the_others),
+        cmocka_unit_test(who_leaves_is_not_waited_for),
+        cmocka_unit_test(who_watches_can_end_it),
         cmocka_unit_test(what_is_no_group_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

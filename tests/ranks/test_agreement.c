@@ -1,5 +1,5 @@
-// What ranks of a run say to each other beside gradients: a signal that one of them got stops all at the same moment, who has another version or file is
-// named on every rank, a path and what each takes are heard of.
+// What ranks of a run say to each other beside gradients: a signal that one of them got stops all at the same moment,
+// who has another version or file is named on every rank, a path and what each takes are heard of.
 #include "engine/train/room/ranks.h"
 
 #include "base/context.h"
@@ -72,7 +72,8 @@ static void what_was_asked_before_counts(void **unused) { run_ranks(stops_for_wh
 static bool compares(ft_ranks *ranks) {
     if (ft_ranks_same(ranks, "version", "0.2.0") != FT_OK || ft_ranks_same(ranks, "file", "") != FT_OK) return false;
     if (ft_ranks_same(ranks, "configuration", ranks->rank == 2 ? "seed = 2" : "seed = 1") != FT_INVALID) return false;
-    return strstr(ft_error_message(), "rank 2 on ") != NULL && strstr(ft_error_message(), "has another configuration than rank 0") != NULL;
+    return strstr(ft_error_message(), "rank 2 on ") != NULL &&
+           strstr(ft_error_message(), "has another configuration than rank 0") != NULL;
 }
 
 static void who_differs_is_named_on_all(void **unused) { run_ranks(compares); }

@@ -1,6 +1,7 @@
 #include "engine/model/state/chain.h"
 
-// A rank's FT_CHAIN_BATCH: the micro-batch that it computes and, in the lower bits, what is left behind: all points below that.
+// A rank's FT_CHAIN_BATCH: the micro-batch that it computes and, in the lower bits, what is left behind: all points
+// below that.
 enum { POINT_BITS = 20 };
 
 static uint64_t left(uint64_t batch, uint64_t points) { return batch << POINT_BITS | points; }
@@ -15,7 +16,8 @@ void ft_chain_open(ft_chain *c, const ft_parameters *p) {
 ft_status ft_chain_clear(ft_chain *c, const ft_parameters *p) {
     enum { LINE = 64 };
     ft_device *device = ft_memory_device(p->memory);
-    const int64_t lines = (p->trainable + LINE - 1) / LINE, first = lines * c->rank / c->ranks * LINE, end = lines * (c->rank + 1) / c->ranks * LINE;
+    const int64_t lines = (p->trainable + LINE - 1) / LINE, first = lines * c->rank / c->ranks * LINE,
+                  end = lines * (c->rank + 1) / c->ranks * LINE;
     const int64_t count = (end < p->trainable ? end : p->trainable) - first;
     if (count > 0) FT_TRY(device->functions->fill(device, p->gradients + first, 0, (size_t)count * sizeof(float)));
     return FT_OK;
@@ -40,9 +42,11 @@ static int last_of(const ft_parameters *p, int point) {
     return last;
 }
 
-// Of the step's first micro-batch nothing is in front but that all have cleared their part; the others wait for that one.
+// Of the step's first micro-batch nothing is in front but that all have cleared their part; the others wait for that
+// one.
 static ft_status wait_for_clear(ft_chain *c) {
-    for (int r = 0; r < c->ranks; r++) FT_TRY(ft_group_await(c->group, r, FT_CHAIN_CLEARED, c->steps));
+    for (int r = 0; r < c->ranks; r++)
+        FT_TRY(ft_group_await(c->group, r, FT_CHAIN_CLEARED, c->steps));
     return FT_OK;
 }
 
@@ -56,15 +60,18 @@ ft_status ft_chain_reach(ft_chain *c, const ft_parameters *p, int point) {
 
 ft_status ft_chain_end(ft_chain *c) {
     if (c->group == NULL) return FT_OK;
-    if (c->batch > c->first) FT_TRY(ft_group_await(c->group, rank_of(c, c->batch - 1), FT_CHAIN_BATCH, left(c->batch, 0)));
-    else FT_TRY(wait_for_clear(c));
+    if (c->batch > c->first)
+        FT_TRY(ft_group_await(c->group, rank_of(c, c->batch - 1), FT_CHAIN_BATCH, left(c->batch, 0)));
+    else
+        FT_TRY(wait_for_clear(c));
     ft_group_raise(c->group, FT_CHAIN_BATCH, left(c->batch + 1, 0));
     return FT_OK;
 }
 
 ft_status ft_chain_finish(ft_chain *c, int64_t batches) {
     const uint64_t end = c->first + (uint64_t)batches;
-    if (c->group != NULL && batches > 0) FT_TRY(ft_group_await(c->group, rank_of(c, end - 1), FT_CHAIN_BATCH, left(end, 0)));
+    if (c->group != NULL && batches > 0)
+        FT_TRY(ft_group_await(c->group, rank_of(c, end - 1), FT_CHAIN_BATCH, left(end, 0)));
     return FT_OK;
 }
 

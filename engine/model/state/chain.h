@@ -1,9 +1,11 @@
-// chain.h - the gradients of a step that several ranks compute (kernels/collectives): one buffer that all see, to which one micro-batch adds behind
-// the other, as they would on one rank. So the bits are those of one rank, and nothing is sent.
+// chain.h - the gradients of a step that several ranks compute (kernels/collectives): one buffer that all see, to which
+// one micro-batch adds behind the other, as they would on one rank. So the bits are those of one rank, and nothing is
+// sent.
 //
-// Micro-batch k of a step is computed by rank k mod ranks. Where its backward pass comes to a point (gradients.h) it waits until the micro-batch
-// before it has left all that it is about to add to; behind that point the next one follows. Ranks so follow each other through the layers at a
-// distance of one, and forward passes wait for nobody. What several layers share (ALBERT, a tied table) is left with the last of them.
+// Micro-batch k of a step is computed by rank k mod ranks. Where its backward pass comes to a point (gradients.h) it
+// waits until the micro-batch before it has left all that it is about to add to; behind that point the next one
+// follows. Ranks so follow each other through the layers at a distance of one, and forward passes wait for nobody. What
+// several layers share (ALBERT, a tied table) is left with the last of them.
 //
 //     ft_chain_clear(chain, p);              every rank: its part of the gradients is 0
 //     ft_chain_open_step(chain);             and so is all else that micro-batches add to
@@ -23,9 +25,9 @@ enum { FT_CHAIN_BATCH, FT_CHAIN_CLEARED, FT_CHAIN_CLOSED };
 typedef struct ft_chain {
     ft_group *group; // NULL: planned, and nobody waits
     int rank, ranks;
-    uint64_t steps;  // that have begun
-    uint64_t first;  // micro-batches of the steps before this one
-    uint64_t batch;  // the present one, counted over all steps
+    uint64_t steps; // that have begun
+    uint64_t first; // micro-batches of the steps before this one
+    uint64_t batch; // the present one, counted over all steps
 } ft_chain;
 
 // For parameters whose memory has ranks (ft_memory_set_ranks).

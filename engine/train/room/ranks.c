@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Every rank writes in its own place, all wait, all read. What is said again and again stands in two places by turns: while somebody still reads the one, the
-// next is said in the other.
+// Every rank writes in its own place, all wait, all read. What is said again and again stands in two places by turns:
+// while somebody still reads the one, the next is said in the other.
 typedef struct ft_ranks_page {
     int stop[2][FT_GROUP_RANKS];
     char text[FT_GROUP_RANKS][65]; // hashes of what has to be the same
@@ -77,7 +77,8 @@ ft_status ft_ranks_same(ft_ranks *r, const char *what, const char *text) {
     ft_status status = FT_OK;
     for (int i = 1; status == FT_OK && i < r->ranks; i++)
         if (strcmp(r->page->text[i], r->page->text[0]) != 0)
-            status = ft_fail(FT_INVALID, "ranks", "rank %d on %s has another %s than rank 0 on %s", i, r->group->host[i], what, r->group->host[0]);
+            status = ft_fail(FT_INVALID, "ranks", "rank %d on %s has another %s than rank 0 on %s", i,
+                             r->group->host[i], what, r->group->host[0]);
     if (status != FT_OK) return status; // on all of them
     return ft_group_barrier(r->group);
 }

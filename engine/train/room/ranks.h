@@ -1,7 +1,9 @@
-// ranks.h - the other processes that train the same run, where it is computed on several devices: what they tell each other beside gradients.
+// ranks.h - the other processes that train the same run, where it is computed on several devices: what they tell each
+// other beside gradients.
 //
-// A rank is a process with a room of its own; the run directory is rank 0's. All do the same work in the same order and decide alike, because all
-// have the same losses, norms and figures. What one alone can know - a signal, a path - is said here, where all wait for all.
+// A rank is a process with a room of its own; the run directory is rank 0's. All do the same work in the same order and
+// decide alike, because all have the same losses, norms and figures. What one alone can know - a signal, a path - is
+// said here, where all wait for all.
 #ifndef FT_TRAIN_RANKS_H
 #define FT_TRAIN_RANKS_H
 
