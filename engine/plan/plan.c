@@ -1,6 +1,7 @@
 #include "engine/plan/plan.h"
 
 #include "base/log.h"
+#include "engine/config/device_list.h"
 #include "engine/train/fit/autofit.h"
 #include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
@@ -43,16 +44,20 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->max_length = room->job->max_length;
     plan->threads = room->device->target.threads;
     const int later = plan->threads > 1 ? plan->threads - 1 : 0; // the run's own; this process plans alone
-    ft_host_plan(room, &plan->memory, plan->memory.peak_reserved, later, &plan->host);
+    ft_host_plan(room, &plan->memory, plan->memory.peak_reserved + plan->memory.peak_common, later, &plan->host);
     ft_host_plan(room, &plan->memory, 0, later, &plan->host_others);
     plan->compute_capability = room->device->target.compute_capability;
 }
 
 // The device that is planned for.
 ft_status ft_planning_look(const ft_config *config, const ft_plan_request *request, ft_device_facts *facts) {
-    const ft_card *card = strcmp(config->device.name, "cpu") == 0 ? NULL : request->card;
+    char name[FT_DEVICE_NAME]; // of several the first: its rank's share is planned, with what all have in common
+    const int ranks = ft_device_list_count(config->device.name), threads = config->device.threads > 0 ? (int)config->device.threads : ft_cpu_threads();
+    FT_TRY(ft_device_list_check(config));
+    ft_device_list_name(config->device.name, 0, name);
+    const ft_card *card = strcmp(name, "cpu") == 0 ? NULL : request->card;
     if (card == NULL) {
-        FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, facts));
+        FT_TRY(ft_device_look(name, ranks == 1 ? (int)config->device.threads : threads / ranks > 0 ? threads / ranks : 1, facts));
     } else {
         *facts = (ft_device_facts){.target = ft_card_target(card)};
         snprintf(facts->name, sizeof facts->name, "%s", strncmp(config->device.name, "cuda", 4) == 0 ? config->device.name : "cuda");

@@ -44,9 +44,13 @@ bert="data.test=$here/validation.tsv train.gradient_accumulation_steps=2"
 for n in 2 3 9; do same bert1 bert$n; done
 grep -q "Training Start" bert2/rank-1.log && [ ! -e bert2/rank-2.log ] || fail "rank-1.log of two ranks holds: $(cat bert2/rank-1.log)"
 # What is planned is what is taken, on every rank, and what all have in common is there once.
-python3 - bert2/run.json bert3/run.json <<'PYTHON' || fail "run.json of ranks"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" plan $common $bert device.name=cpu,cpu --json
+cp out plan.json
+python3 - bert2/run.json bert3/run.json plan.json <<'PYTHON' || fail "run.json of ranks"
 import json, sys
-two, three = (json.load(open(path)) for path in sys.argv[1:])
+two, three, plan = (json.load(open(path)) for path in sys.argv[1:])
+assert plan["memory"]["shared_bytes"] == two["memory"]["shared_bytes"] and plan["memory"]["peak_reserved_bytes"] == two["memory"]["peak_reserved_bytes"], plan["memory"]
 for run, n in (two, 2), (three, 3):
     ranks = run["devices"]
     assert [r["rank"] for r in ranks] == list(range(n)) and {r["device"] for r in ranks} == {"cpu"}, ranks

@@ -170,6 +170,7 @@ static void print_memory(const report *r) {
     print_part("requested", "", m->peak_requested, 0);
     print_part("allocated", "", m->peak_allocated, 0);
     print_part("reserved", "", m->peak_reserved, 0);
+    print_part("shared by all ranks, there once", "", m->peak_common, 0);
     print_part("pinned, of the host", "", m->peak_pinned, 0);
     printf("at the peak of allocated\n");
     for (int i = 0; i < FT_MEM_CATEGORIES; i++)
