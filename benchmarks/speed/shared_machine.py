@@ -12,6 +12,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 
@@ -29,8 +30,9 @@ def spin(core):
 
 def train(o, program, scratch, busy):
     run = os.path.join(scratch, "run")
+    shutil.rmtree(run, ignore_errors=True)
     arguments = [f"model.path={o.model}", f"data.train={o.data}", f"data.cache_dir={scratch}/cache", f"train.max_steps={o.steps}", "eval.strategy=no",
-                 f"train.batch_size={o.batch}", f"data.max_length={o.max_length}", "output.save_steps=0", f"output.dir={run}", "output.exists=overwrite"]
+                 f"train.batch_size={o.batch}", f"data.max_length={o.max_length}", "output.save_steps=1000000", f"output.dir={run}"]
     loop = multiprocessing.Process(target=spin, args=(max(os.sched_getaffinity(0)),), daemon=True) if busy else None
     if loop:
         loop.start()

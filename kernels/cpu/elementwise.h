@@ -17,7 +17,7 @@ static inline float *ft_row_if(ft_tensor t, int64_t row) { return t.data ? ft_ro
 
 // In how many shares to cut `units` (rows, blocks of columns) that hold `elements` in all.
 static inline int ft_shares(const ft_cpu *cpu, int64_t units, int64_t elements) {
-    int64_t shares = cpu->threads;
+    int64_t shares = ft_pieces(cpu->threads);
     if (shares > elements / FT_ELEMENTS_WORTH_A_THREAD) shares = elements / FT_ELEMENTS_WORTH_A_THREAD;
     if (shares > units) shares = units;
     return shares < 1 ? 1 : (int)shares;

@@ -1,5 +1,7 @@
 #include "kernels/cpu/gemm_plan.h"
 
+#include "kernels/cpu/pool.h"
+
 static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
 static int64_t parts_of(int64_t value, int64_t size) { return (value + size - 1) / size; }
 
@@ -63,5 +65,17 @@ void ft_gemm_grid(const ft_gemm_view *v, int threads, int mr, int nr, int *row_p
             *row_parts = rows;
             *column_parts = columns;
         }
+    }
+}
+
+void ft_gemm_cut(const ft_gemm_view *v, int *row_parts, int *column_parts) {
+    // B is packed anew for every part of the rows, which is worth it to many rows alone; every part of the columns packs its own.
+    int *parts = v->trans_a ? row_parts : column_parts;
+    const int64_t size = v->trans_a ? v->m : v->n, least = v->trans_a ? 4 * FT_GEMM_MC : 2 * FT_GEMM_WIDEST_PANEL;
+    if (*row_parts * *column_parts == 1) return;
+    for (int pieces = FT_POOL_PIECES; pieces > 1; pieces--) {
+        if (size / (*parts * pieces) < least) continue;
+        *parts *= pieces;
+        return;
     }
 }

@@ -43,5 +43,7 @@ ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args);
 void ft_gemm_scratch(const ft_gemm_view *view, size_t *b_floats, size_t *a_floats);
 // How many threads of at most `threads` share rows and columns, in multiples of mr and nr.
 void ft_gemm_grid(const ft_gemm_view *view, int threads, int mr, int nr, int *row_parts, int *column_parts);
+// Cuts the rectangles of several threads finer, where it costs little: by columns, or, where A is packed, by rows.
+void ft_gemm_cut(const ft_gemm_view *view, int *row_parts, int *column_parts);
 
 #endif

@@ -16,9 +16,14 @@
 // An idle thread spins first: the gaps between ops are short, and a wake-up costs 5 to 50 us. Then it offers its core
 // to others but stays runnable for a while: two threads that sleep and wake each other in turn never run at once, so
 // the kernel sees no reason to move one of them to the other core, and half the machine is lost. Then it sleeps.
-enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_PAUSES_PER_CLOCK = 32 };
+//
+// Who waits at the end of a run waits for tasks that others have begun. That is short, or one of them was put off its core in the middle of
+// a task, for some milliseconds: then the waiting thread's core is better given away at once, for the kernel moves the other one there.
+enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_JOIN_NS = 50000, FT_PAUSES_PER_CLOCK = 32 };
 
 typedef struct ft_worker {
+    // Tasks that are its own and not begun: the first of them, and << 32 behind the last. It takes from the front, idle ones from the end.
+    _Alignas(64) atomic_uint_fast64_t range;
     ft_pool *pool;
     pthread_t thread;
     int index;
@@ -28,15 +33,16 @@ struct ft_pool {
     int threads, started;
     ft_context *starter; // that the workers work in
     bool crowded; // more threads than cores: waiting awake would keep a working thread from its core
-    // The job. Written before `ticket` announces it; only threads that the ticket names may read it, since only those
-    // are waited for before the next job overwrites it.
+    // The job. Written before `gate` is opened; only threads that came through it may read it, since only those are waited for before the
+    // next job overwrites it.
     void (*fn)(void *context, int task, int thread);
     void *context;
-    int tasks;
     // Run number << 16 | threads that take part; 0 threads = leave. One word, so that a thread learns from the ticket
     // alone whether the job concerns it.
     _Alignas(64) atomic_uint_fast64_t ticket;
-    _Alignas(64) atomic_int running;  // workers that have not finished the present job
+    // The same number << 32 | open << 31 | workers that are at the job. Who comes late, when all tasks are taken, finds it closed: nobody
+    // waits for a thread that has no task.
+    _Alignas(64) atomic_uint_fast64_t gate;
     _Alignas(64) atomic_int sleepers; // workers that sleep or are about to
     atomic_int caller_sleeps;
     pthread_mutex_t mutex;
@@ -58,11 +64,38 @@ static long now_ns(void) {
     return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-static void run_share(const ft_pool *pool, int active, int thread) {
-    int first = (int)((int64_t)pool->tasks * thread / active);
-    int last = (int)((int64_t)pool->tasks * (thread + 1) / active);
-    for (int task = first; task < last; task++)
-        pool->fn(pool->context, task, thread);
+static uint_fast64_t range_of(int first, int last) { return (uint_fast64_t)(uint32_t)last << 32 | (uint32_t)first; }
+static int first_of(uint_fast64_t range) { return (int)(uint32_t)range; }
+static int last_of(uint_fast64_t range) { return (int)(range >> 32); }
+
+// The next task of one's own; -1: there is none. A task is begun once in a run, so that no range comes back while somebody has read it.
+static int take_own(ft_worker *self) {
+    uint_fast64_t range = atomic_load_explicit(&self->range, memory_order_relaxed);
+    while (first_of(range) < last_of(range))
+        if (atomic_compare_exchange_weak_explicit(&self->range, &range, range + 1, memory_order_relaxed, memory_order_relaxed)) return first_of(range);
+    return -1;
+}
+
+// Half of what another one has not begun, from the far end, becomes one's own.
+static bool steal(ft_worker *self, ft_worker *from) {
+    uint_fast64_t range = atomic_load_explicit(&from->range, memory_order_relaxed);
+    while (first_of(range) < last_of(range)) {
+        const int last = last_of(range), middle = last - (last - first_of(range) + 1) / 2;
+        if (!atomic_compare_exchange_weak_explicit(&from->range, &range, range_of(first_of(range), middle), memory_order_relaxed, memory_order_relaxed)) continue;
+        atomic_store_explicit(&self->range, range_of(middle, last), memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+// Until every task is taken.
+static void run_tasks(ft_pool *pool, int active, int thread) {
+    ft_worker *self = &pool->workers[thread];
+    for (bool found = true; found;) {
+        for (int task; (task = take_own(self)) >= 0;) pool->fn(pool->context, task, thread);
+        found = false;
+        for (int i = 1; i < active && !found; i++) found = steal(self, &pool->workers[(thread + i) % active]);
+    }
 }
 
 // One wait, from its start. wait_awake() passes a moment and says whether to look again; false: time to sleep.
@@ -70,7 +103,7 @@ typedef struct patience {
     long start;
     int pauses;
 } patience;
-static bool wait_awake(const ft_pool *pool, patience *p) {
+static bool wait_awake(const ft_pool *pool, patience *p, long most) {
     if (pool->crowded) return false;
     if (p->pauses++ < FT_PAUSES_PER_CLOCK) {
         pause_cpu();
@@ -80,14 +113,14 @@ static bool wait_awake(const ft_pool *pool, patience *p) {
     long now = now_ns();
     if (p->start == 0) p->start = now;
     if (now - p->start > FT_SPIN_NS) sched_yield();
-    return now - p->start < FT_YIELD_NS;
+    return now - p->start < most;
 }
 
 // Waits until the ticket differs from `seen`.
 static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
     uint_fast64_t ticket;
     patience p = {0};
-    while (wait_awake(pool, &p)) {
+    while (wait_awake(pool, &p, FT_YIELD_NS)) {
         ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
         if (ticket != seen) return ticket;
     }
@@ -102,6 +135,26 @@ static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
     return ticket;
 }
 
+enum { FT_GATE_RUN = 32 };
+#define FT_GATE_OPEN ((uint_fast64_t)1 << 31)
+static uint_fast64_t at_job(uint_fast64_t gate) { return gate & (FT_GATE_OPEN - 1); }
+
+static bool enter(ft_pool *pool, uint_fast64_t run) {
+    const uint_fast64_t open = (run & 0xFFFFFFFF) << FT_GATE_RUN | FT_GATE_OPEN;
+    uint_fast64_t gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
+    while ((gate & ~(FT_GATE_OPEN - 1)) == open)
+        if (atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1, memory_order_acquire, memory_order_relaxed)) return true;
+    return false;
+}
+
+static void leave(ft_pool *pool) {
+    const uint_fast64_t left = atomic_fetch_sub(&pool->gate, 1) - 1;
+    if (at_job(left) > 0 || (left & FT_GATE_OPEN) != 0 || !atomic_load(&pool->caller_sleeps)) return;
+    pthread_mutex_lock(&pool->mutex);
+    pthread_cond_signal(&pool->done);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 static void *worker_main(void *argument) {
     const ft_worker *self = argument;
     ft_pool *pool = self->pool;
@@ -111,19 +164,14 @@ static void *worker_main(void *argument) {
         seen = next_ticket(pool, seen);
         int active = (int)(seen & 0xFFFF);
         if (active == 0) return NULL;
-        if (self->index >= active) continue;
-        run_share(pool, active, self->index);
-        if (atomic_fetch_sub(&pool->running, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
-            pthread_mutex_lock(&pool->mutex);
-            pthread_cond_signal(&pool->done);
-            pthread_mutex_unlock(&pool->mutex);
-        }
+        if (self->index >= active || !enter(pool, seen >> 16)) continue;
+        run_tasks(pool, active, self->index);
+        leave(pool);
     }
 }
 
-static void announce(ft_pool *pool, int active) {
-    uint_fast64_t run = atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 16;
-    atomic_store(&pool->ticket, (run + 1) << 16 | (uint_fast64_t)active);
+static void announce(ft_pool *pool, uint_fast64_t run, int active) {
+    atomic_store(&pool->ticket, run << 16 | (uint_fast64_t)active);
     if (atomic_load(&pool->sleepers) > 0) {
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_broadcast(&pool->work);
@@ -131,13 +179,15 @@ static void announce(ft_pool *pool, int active) {
     }
 }
 
-static void wait_for_workers(ft_pool *pool) {
+// Behind it nobody is at the job, and nobody comes to it.
+static void close_gate(ft_pool *pool) {
     patience p = {0};
-    while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0)
-        if (!wait_awake(pool, &p)) break;
+    if (at_job(atomic_fetch_and(&pool->gate, ~FT_GATE_OPEN)) == 0) return;
+    while (at_job(atomic_load_explicit(&pool->gate, memory_order_acquire)) > 0)
+        if (!wait_awake(pool, &p, FT_JOIN_NS)) break;
     pthread_mutex_lock(&pool->mutex);
     atomic_store(&pool->caller_sleeps, 1);
-    while (atomic_load(&pool->running) > 0)
+    while (at_job(atomic_load(&pool->gate)) > 0)
         pthread_cond_wait(&pool->done, &pool->mutex);
     atomic_store(&pool->caller_sleeps, 0);
     pthread_mutex_unlock(&pool->mutex);
@@ -145,18 +195,20 @@ static void wait_for_workers(ft_pool *pool) {
 
 void ft_pool_run(ft_pool *pool, int tasks, void (*fn)(void *context, int task, int thread), void *context) {
     if (tasks <= 0) return;
-    pool->fn = fn;
-    pool->context = context;
-    pool->tasks = tasks;
-    int active = tasks < pool->threads ? tasks : pool->threads;
+    const int active = tasks < pool->threads ? tasks : pool->threads;
     if (active == 1) {
-        run_share(pool, 1, 0);
+        for (int task = 0; task < tasks; task++) fn(context, task, 0);
         return;
     }
-    atomic_store_explicit(&pool->running, active - 1, memory_order_relaxed); // ordered by the ticket behind it
-    announce(pool, active);
-    run_share(pool, active, 0);
-    wait_for_workers(pool);
+    pool->fn = fn;
+    pool->context = context;
+    for (int i = 0; i < active; i++)
+        atomic_store_explicit(&pool->workers[i].range, range_of((int)((int64_t)tasks * i / active), (int)((int64_t)tasks * (i + 1) / active)), memory_order_relaxed);
+    const uint_fast64_t run = (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 16) + 1;
+    atomic_store_explicit(&pool->gate, (run & 0xFFFFFFFF) << FT_GATE_RUN | FT_GATE_OPEN, memory_order_release);
+    announce(pool, run, active);
+    run_tasks(pool, active, 0);
+    close_gate(pool);
 }
 
 static int start_workers(ft_pool *pool) {
@@ -169,7 +221,8 @@ static int start_workers(ft_pool *pool) {
     pthread_sigmask(SIG_SETMASK, &all, &old);
     error = pthread_attr_setstacksize(&small, FT_POOL_STACK_BYTES);
     for (int i = 1; i < pool->threads && !error; i++) {
-        pool->workers[i] = (ft_worker){.pool = pool, .index = i};
+        pool->workers[i].pool = pool;
+        pool->workers[i].index = i;
         error = pthread_create(&pool->workers[i].thread, &small, worker_main, &pool->workers[i]);
         if (!error) pool->started++;
     }
@@ -199,9 +252,10 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
     pool->threads = threads;
     pool->starter = ft_context_now();
     pool->started = 0;
+    for (int i = 0; i < threads; i++) atomic_init(&pool->workers[i].range, 0);
     pool->crowded = threads > sysconf(_SC_NPROCESSORS_ONLN);
     atomic_init(&pool->ticket, 1);
-    atomic_init(&pool->running, 0);
+    atomic_init(&pool->gate, 0);
     atomic_init(&pool->sleepers, 0);
     atomic_init(&pool->caller_sleeps, 0);
     pthread_mutex_init(&pool->mutex, NULL);
@@ -225,7 +279,7 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
 
 void ft_pool_destroy(ft_pool *pool) {
     if (!pool) return;
-    announce(pool, 0);
+    announce(pool, (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 16) + 1, 0);
     for (int i = 1; i <= pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->done);

@@ -192,7 +192,7 @@ FT_ISA_OP(attention_backward) {
                         .cut = FT_CUT_NOTHING,
                         .query_gradient = true,
                         .key_gradients = true,
-                        .parts = cpu->threads};
+                        .parts = ft_pieces(cpu->threads)};
     job.items.heads = ft_attention_key_heads(s);
     float *behind = (float *)args->workspace.data + ft_attention_backward_floats(s->head_dim) * (size_t)cpu->threads;
     job.bias = bias_lines_make(s, &args->bias, behind);

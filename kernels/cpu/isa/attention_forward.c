@@ -101,7 +101,7 @@ FT_ISA_OP(attention_forward) {
     FT_REQUIRE("attention_forward",
                s->cu_queries[s->sequences] == args->out.rows && s->cu_keys[s->sequences] == args->k.rows);
     const ft_cpu *cpu = ft_cpu_of(device);
-    forward_job job = {.args = args, .stream = ft_score_stream_begin(&s->dropout), .parts = cpu->threads};
+    forward_job job = {.args = args, .stream = ft_score_stream_begin(&s->dropout), .parts = ft_pieces(cpu->threads)};
     job.bias = bias_lines_make(s, &args->bias, (float *)args->workspace.data + ft_attention_forward_floats(s->head_dim) * (size_t)cpu->threads);
     job.cost = ft_attention_cost(s, FT_CUT_QUERIES, NULL);
     ft_pool_run(cpu->pool, job.parts, forward_task, &job);

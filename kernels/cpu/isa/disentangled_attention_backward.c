@@ -285,7 +285,7 @@ FT_ISA_OP(disentangled_attention_backward) {
                         .scratch = ft_disentangled_backward_scratch(s->head_dim),
                         .threads = args->workspace.data,
                         .stream = ft_score_stream_begin(&s->dropout),
-                        .parts = cpu->threads,
+                        .parts = ft_pieces(cpu->threads),
                         .gradient = {args->dpos_key, args->dpos_query},
                         .tables = (args->dpos_key.data != NULL) + (args->dpos_query.data != NULL)};
     float *behind = job.threads + job.scratch.floats * (size_t)cpu->threads;

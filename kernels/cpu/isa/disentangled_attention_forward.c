@@ -101,7 +101,7 @@ FT_ISA_OP(disentangled_attention_forward) {
                        .threads = args->workspace.data,
                        .stream = ft_score_stream_begin(&s->dropout),
                        .cost = ft_attention_cost(s, FT_CUT_QUERIES, NULL),
-                       .parts = cpu->threads};
+                       .parts = ft_pieces(cpu->threads)};
     float *behind = job.threads + job.scratch.floats * (size_t)cpu->threads;
     job.panels = panels_at(&args->shape, args->pos_key, args->pos_query, &behind, job.threads + job.scratch.keys,
                            job.scratch.floats);

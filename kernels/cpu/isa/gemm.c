@@ -90,7 +90,7 @@ static void multiply_rows(const job *g, int64_t m0, int64_t m1, int64_t n, int64
 static void multiply_part(void *context, int task, int thread) {
     const job *g = context;
     const ft_gemm_view *v = &g->view;
-    float *b_packed = g->scratch + (g->b_floats + g->a_floats) * (size_t)task, *a_packed = b_packed + g->b_floats;
+    float *b_packed = g->scratch + (g->b_floats + g->a_floats) * (size_t)thread, *a_packed = b_packed + g->b_floats;
     int64_t m0, m1, n0, n1;
     ft_share(v->m, TILE_ROWS, g->row_parts, task % g->row_parts, &m0, &m1);
     ft_share(v->n, REG_LANES, g->column_parts, task / g->row_parts, &n0, &n1);
@@ -115,6 +115,7 @@ FT_ISA_OP(gemm) {
     if (g.view.m <= 0 || g.view.n <= 0) return FT_OK;
     ft_gemm_scratch(&g.view, &g.b_floats, &g.a_floats);
     ft_gemm_grid(&g.view, ft_cpu_of(device)->threads, TILE_ROWS, REG_LANES, &g.row_parts, &g.column_parts);
+    ft_gemm_cut(&g.view, &g.row_parts, &g.column_parts);
     ft_pool_run(ft_cpu_of(device)->pool, g.row_parts * g.column_parts, multiply_part, &g);
     return FT_OK;
 }
