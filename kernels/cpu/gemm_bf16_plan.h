@@ -1,9 +1,11 @@
 // gemm_bf16_plan.h - how a product of bf16 rows (bf16.h) is cut into blocks: the part that does not depend on the
 // instruction set.
 //
-// Each thread owns a rectangle of C, as in gemm_plan.h. Both operands are packed into words of 32 bits, 16 or 32 of them a
-// block of k (tiles/bf16_words.h); scratch is for 32. The sums of `rows` rows and a panel of columns lie in scratch until
-// they are complete: there bias, scale and rounding are done, while they are in the first-level cache.
+// Each thread owns a rectangle of C, as in gemm_plan.h, and computes blocks of rows x columns of it. Both operands are packed into
+// words of 32 bits, 16 or 32 of them a block of k (tiles/bf16_words.h); scratch is for 32. B is packed for all k and the columns of
+// a block, once for all rows; or, where the rows are few or k is long, panel by panel where it is used. Of A the rows of a block are
+// packed for `inner` blocks of k: they stay in the second-level cache while they meet all panels. The sums of a block lie in scratch
+// until they are complete; then come bias, scale and rounding.
 #ifndef FT_CPU_GEMM_BF16_PLAN_H
 #define FT_CPU_GEMM_BF16_PLAN_H
 
@@ -15,13 +17,17 @@
 enum {
     FT_GEMM_BF16_PANEL = 48, // columns at most
     FT_GEMM_BF16_TILE = 32,  // rows at most
+    FT_GEMM_BF16_ROWS = 96,  // of a block at most
+    FT_GEMM_BF16_COLUMNS = 768,
     FT_GEMM_BF16_APART = 16  // words between packed rows of A
 };
 
 typedef struct ft_gemm_bf16_plan {
-    int64_t m, n, k;         // m: of further rows too
-    int64_t blocks, outer;   // of k: all, and as many as are packed at once
-    int64_t rows, columns;   // packed at once, multiples of tile and panel
+    bool swapped;            // C^T = B A^T: few rows and a B stored [n,k]. So the weight's rows are widened as they lie, not turned
+    int64_t m, n, k;         // of the product that is computed; m: of further rows too
+    int64_t blocks, inner;   // of k: all, and as many of A's as are packed at once
+    int64_t rows, columns;   // of a block of C
+    bool packs_b;            // for all k, before the rows go over it
     size_t a_words, b_words, c_words; // of one thread
 } ft_gemm_bf16_plan;
 

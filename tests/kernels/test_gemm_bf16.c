@@ -75,7 +75,7 @@ static const product cases[] = {
     {200, 100, 161, true, true, false, true, 0, 1, ORDINARY},  {3, 800, 40, true, false, false, true, 0, 0, ORDINARY},
     {2, 1601, 9, false, true, true, false, 0, 3, ORDINARY},    {3, 5, 3100, true, true, false, false, 0, 1, ORDINARY},
     {9, 17, 16425, true, true, true, true, 0, 1, ORDINARY},    {2, 3, 16425, false, false, false, false, 0, 2, ORDINARY},
-    {4, 5, 0, true, true, true, true, 0, 1, TINY},             {0, 4, 3, false, false, false, false, 0, 0, ORDINARY},
+    {4, 5, 0, true, true, true, true, 0, 1, TINY},             {20, 70, 40, true, false, false, false, 0.3f, 1, ORDINARY},  {0, 4, 3, false, false, false, false, 0, 0, ORDINARY},
     {3, 0, 4, true, false, true, false, 0, 1, ORDINARY},       {24, 50, 64, true, true, true, false, 0, 1, TINY},
     {41, 33, 100, false, true, true, true, 0, 0, TINY},        {30, 49, 35, true, true, false, false, 0, 3, TINY},
     {50, 70, 128, true, true, true, false, 0, 1, SPECIAL},     {50, 70, 97, false, false, false, true, 0, 1, SPECIAL},

@@ -11,7 +11,7 @@
 
 static_assert((int)BF16_ROWS <= 8 && (int)PANEL <= (int)FT_GEMM_BF16_PANEL, "scratch must hold whole tiles");
 
-enum { SUM_ROW = FT_GEMM_BF16_PANEL, PANEL_WORDS = 6144 };
+enum { MOST_ROWS = FT_GEMM_BF16_ROWS, MOST_COLUMNS = FT_GEMM_BF16_COLUMNS, PANEL_WORDS = 6144 };
 
 typedef struct job {
     const ft_gemm_args *args;
@@ -21,12 +21,12 @@ typedef struct job {
     float *scratch;
 } job;
 
-// What one thread works on: rows [row, row + rows) of A and C, columns [column, column + columns) of C.
+// What one thread works on: rows [row, row + rows) of A and C, columns [column, column + columns) of C; of C^T when swapped.
 typedef struct block {
     ft_tensor a, c;
     int64_t row, rows, column, columns;
     float *packed_a, *packed_b, *sums;
-    int64_t a_row;
+    int64_t a_row, sum_row;
 } block;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -44,119 +44,141 @@ static void pack_a(const job *g, const block *w, int64_t k0, int64_t k) {
 }
 
 static void pack_panel(const job *g, int64_t column, int n, int width, int64_t k0, int64_t k, float *to) {
-    const ft_tensor b = g->args->b;
+    const ft_tensor b = g->plan.swapped ? g->args->a : g->args->b;
     if (g->args->trans_b) g->unit->pack_rows(half_at(b, column, k0), b.stride, k, n, width, to);
     else g->unit->pack_columns(half_at(b, k0, column), b.stride, k, n, width, to);
 }
 
 // ---- the sums before and after ----------------------------------------------------------------------------------------
 
-static void begin_sums(const job *g, const block *w, int64_t column, int n) {
+static void load_row(ft_tensor c, int64_t row, int64_t column, int64_t n, float *to) {
+    if (c.dtype == FT_F32) memcpy(to, (const float *)c.data + row * c.stride + column, (size_t)n * sizeof *to);
+    else ft_widen(FT_BF16, half_at(c, row, column), to, n);
+}
+static void store_row(ft_tensor c, int64_t row, int64_t column, int64_t n, const float *from) {
+    if (c.dtype == FT_F32) memcpy((float *)c.data + row * c.stride + column, from, (size_t)n * sizeof *from);
+    else ft_narrow(FT_BF16, from, (uint16_t *)c.data + row * c.stride + column, n);
+}
+
+static void begin_sums(const job *g, const block *w) {
     const int64_t rows = (w->rows + g->unit->rows - 1) / g->unit->rows * g->unit->rows;
-    memset(w->sums, 0, (size_t)(rows * SUM_ROW) * sizeof *w->sums);
+    memset(w->sums, 0, (size_t)(rows * w->sum_row) * sizeof *w->sums);
     if (!g->args->accumulate) return;
-    for (int64_t i = 0; i < w->rows; i++) {
-        float *to = w->sums + i * SUM_ROW;
-        if (w->c.dtype == FT_F32) memcpy(to, (const float *)w->c.data + (w->row + i) * w->c.stride + column, (size_t)n * sizeof *to);
-        else ft_widen(FT_BF16, half_at(w->c, w->row + i, column), to, n);
+    float turned[MOST_ROWS];
+    for (int64_t i = 0; !g->plan.swapped && i < w->rows; i++) load_row(w->c, w->row + i, w->column, w->columns, w->sums + i * w->sum_row);
+    for (int64_t j = 0; g->plan.swapped && j < w->columns; j++) {
+        load_row(w->c, w->column + j, w->row, w->rows, turned);
+        for (int64_t i = 0; i < w->rows; i++) w->sums[i * w->sum_row + j] = turned[i];
     }
 }
 
-static void end_sums(const job *g, const block *w, int64_t column, int n) {
-    const float scale = g->args->scale;
-    const ft_tensor bias = g->args->bias;
-    float wide[SUM_ROW];
-    if (bias.data && bias.dtype == FT_F32) memcpy(wide, (const float *)bias.data + column, (size_t)n * sizeof *wide);
-    else if (bias.data) ft_widen(FT_BF16, (const uint16_t *)bias.data + column, wide, n);
-    for (int64_t i = 0; i < w->rows; i++) {
-        float *sum = w->sums + i * SUM_ROW;
-        if (bias.data)
-            for (int j = 0; j < n; j++) sum[j] += wide[j];
-        if (scale != 0)
-            for (int j = 0; j < n; j++) sum[j] *= scale;
-        if (w->c.dtype == FT_F32) memcpy((float *)w->c.data + (w->row + i) * w->c.stride + column, sum, (size_t)n * sizeof *sum);
-        else ft_narrow(FT_BF16, sum, (uint16_t *)w->c.data + (w->row + i) * w->c.stride + column, n);
+static void end_row(const job *g, float *sum, const float *bias, int64_t n) {
+    if (g->args->bias.data)
+        for (int64_t j = 0; j < n; j++) sum[j] += bias[j];
+    if (g->args->scale != 0)
+        for (int64_t j = 0; j < n; j++) sum[j] *= g->args->scale;
+}
+
+static void end_sums(const job *g, const block *w) {
+    float bias[MOST_COLUMNS], turned[MOST_ROWS]; // of a row of C
+    const ft_tensor b = g->args->bias;
+    if (b.data) load_row(b, 0, g->plan.swapped ? w->row : w->column, g->plan.swapped ? w->rows : w->columns, bias);
+    for (int64_t i = 0; !g->plan.swapped && i < w->rows; i++) {
+        end_row(g, w->sums + i * w->sum_row, bias, w->columns);
+        store_row(w->c, w->row + i, w->column, w->columns, w->sums + i * w->sum_row);
+    }
+    for (int64_t j = 0; g->plan.swapped && j < w->columns; j++) {
+        for (int64_t i = 0; i < w->rows; i++) turned[i] = w->sums[i * w->sum_row + j];
+        end_row(g, turned, bias, w->rows);
+        store_row(w->c, w->column + j, w->row, w->rows, turned);
     }
 }
 
 // ---- blocks -------------------------------------------------------------------------------------------------------------
 
-// Adds `blocks` blocks of k to the sums, a few at a time: so many that their part of the panel stays in the first-level cache
-// while all rows go over it.
-static void add_products(const job *g, const block *w, int vectors, const float *b, int64_t blocks) {
+// Columns of a block, cut into panels of nearly equal width.
+typedef struct panel {
+    int64_t at; // first column in the block
+    int columns, vectors, width; // width: with those that fill up the last vector
+} panel;
+static int64_t panels_of_block(const job *g, const block *w) {
+    const int64_t vectors = (w->columns + g->unit->lanes - 1) / g->unit->lanes;
+    return (vectors + g->unit->vectors - 1) / g->unit->vectors;
+}
+static panel panel_of(const job *g, const block *w, int64_t p, int64_t panels) {
+    const int64_t lanes = g->unit->lanes, vectors = (w->columns + lanes - 1) / lanes, first = vectors * p / panels, last = vectors * (p + 1) / panels;
+    const int64_t width = (last - first) * lanes;
+    return (panel){first * lanes, (int)least(w->columns - first * lanes, width), (int)(last - first), (int)width};
+}
+
+// Adds `blocks` blocks of k to the sums of a panel, a few at a time: so many that their part of B stays in the first-level cache while
+// all rows go over it.
+static void add_products(const job *g, const block *w, panel n, const float *b, int64_t blocks) {
     const bf16_unit *u = g->unit;
-    const int width = vectors * u->lanes, most = PANEL_WORDS / (width * u->words);
+    const int most = PANEL_WORDS / (n.width * u->words);
     const sums_state state = u->begin();
     for (int64_t done = 0; done < blocks;) {
         const int64_t some = least(blocks - done, most > 0 ? most : 1);
         for (int64_t i = 0; i < w->rows; i += u->rows)
-            u->tiles[vectors - 1](some, w->packed_a + i * w->a_row + done * u->words, w->a_row, b + done * u->words * width, w->sums + i * SUM_ROW,
-                                  SUM_ROW);
+            u->tiles[n.vectors - 1](some, w->packed_a + i * w->a_row + done * u->words, w->a_row, b + done * u->words * n.width,
+                                    w->sums + i * w->sum_row + n.at, w->sum_row);
         done += some;
     }
     u->end(state);
 }
 
-// The block's rows against its columns, panel by panel, nearly equally wide. Where k is not packed as a whole, it is packed anew
-// for each.
-static void multiply_block(const job *g, const block *w, bool whole) {
-    const bf16_unit *u = g->unit;
-    const int64_t vectors = (w->columns + u->lanes - 1) / u->lanes, panels = (vectors + u->vectors - 1) / u->vectors;
-    const int64_t outer = g->plan.outer * BF16_BLOCK;
-    for (int64_t p = 0; p < panels; p++) {
-        const int64_t first = vectors * p / panels, last = vectors * (p + 1) / panels, at = first * u->lanes;
-        const int n = (int)least(w->columns - at, (last - first) * u->lanes);
-        begin_sums(g, w, w->column + at, n);
-        if (whole) {
-            add_products(g, w, (int)(last - first), w->packed_b + at * g->plan.blocks * u->words, g->plan.blocks);
-        } else {
-            for (int64_t k0 = 0; k0 < g->plan.k; k0 += outer) {
-                const int64_t k = least(g->plan.k - k0, outer);
-                pack_a(g, w, k0, k);
-                pack_panel(g, w->column + at, n, (int)(last - first) * u->lanes, k0, k, w->packed_b);
-                add_products(g, w, (int)(last - first), w->packed_b, (k + BF16_BLOCK - 1) / BF16_BLOCK);
-            }
+static void multiply_block(const job *g, const block *w) {
+    const int64_t panels = panels_of_block(g, w), step = g->plan.inner * BF16_BLOCK;
+    begin_sums(g, w);
+    for (int64_t k0 = 0; k0 < g->plan.k; k0 += step) {
+        const int64_t k = least(g->plan.k - k0, step), before = k0 / BF16_BLOCK * g->unit->words;
+        pack_a(g, w, k0, k);
+        for (int64_t p = 0; p < panels; p++) {
+            const panel n = panel_of(g, w, p, panels);
+            if (!g->plan.packs_b) pack_panel(g, w->column + n.at, n.columns, n.width, k0, k, w->packed_b);
+            const float *b = g->plan.packs_b ? w->packed_b + n.at * g->plan.blocks * g->unit->words + before * n.width : w->packed_b;
+            add_products(g, w, n, b, (k + BF16_BLOCK - 1) / BF16_BLOCK);
         }
-        end_sums(g, w, w->column + at, n);
     }
+    end_sums(g, w);
 }
 
+// Some k of all panels, then the next: rows of B that lie far apart are met again while they are near.
 static void pack_b(const job *g, const block *w) {
-    const bf16_unit *u = g->unit;
-    const int64_t vectors = (w->columns + u->lanes - 1) / u->lanes, panels = (vectors + u->vectors - 1) / u->vectors;
-    for (int64_t p = 0; p < panels; p++) {
-        const int64_t first = vectors * p / panels, last = vectors * (p + 1) / panels, at = first * u->lanes;
-        pack_panel(g, w->column + at, (int)least(w->columns - at, (last - first) * u->lanes), (int)(last - first) * u->lanes, 0, g->plan.k,
-                   w->packed_b + at * g->plan.blocks * u->words);
-    }
+    const int64_t panels = panels_of_block(g, w), step = g->plan.inner * BF16_BLOCK;
+    for (int64_t k0 = 0; k0 < g->plan.k; k0 += step)
+        for (int64_t p = 0; p < panels; p++) {
+            const panel n = panel_of(g, w, p, panels);
+            float *to = w->packed_b + n.at * g->plan.blocks * g->unit->words + k0 / BF16_BLOCK * g->unit->words * n.width;
+            pack_panel(g, w->column + n.at, n.columns, n.width, k0, least(g->plan.k - k0, step), to);
+        }
 }
 
 static void multiply_part(void *context, int task, int thread) {
     const job *g = context;
     const ft_gemm_bf16_plan *p = &g->plan;
     block w = {.packed_a = g->scratch + (p->a_words + p->b_words + p->c_words) * (size_t)task,
-               .a_row = p->outer * g->unit->words + FT_GEMM_BF16_APART};
+               .a_row = p->inner * g->unit->words + FT_GEMM_BF16_APART,
+               .sum_row = p->columns};
     w.packed_b = w.packed_a + p->a_words;
     w.sums = w.packed_b + p->b_words;
-    const bool whole = p->outer == p->blocks;
     int64_t m0, m1, n0, n1;
     ft_share(p->m, g->unit->rows, g->row_parts, task % g->row_parts, &m0, &m1);
     ft_share(p->n, FT_GEMM_VECTOR, g->column_parts, task / g->row_parts, &n0, &n1);
     if (m0 >= m1) return;
     for (w.column = n0; w.column < n1; w.column += p->columns) {
         w.columns = least(n1 - w.column, p->columns);
-        if (whole) pack_b(g, &w);
+        if (p->packs_b) pack_b(g, &w);
         int64_t before = 0; // rows that lie elsewhere are as if they stood below
         for (int i = -1; i < g->args->more_count; i++) {
-            w.a = i < 0 ? g->args->a : g->args->more[i].a;
+            w.a = p->swapped ? g->args->b : i < 0 ? g->args->a : g->args->more[i].a;
             w.c = i < 0 ? g->args->c : g->args->more[i].c;
-            const int64_t last = least(m1 - before, w.c.rows);
+            const int64_t rows = p->swapped ? p->m : w.c.rows, last = least(m1 - before, rows);
             for (w.row = m0 > before ? m0 - before : 0; w.row < last; w.row += p->rows) {
                 w.rows = least(last - w.row, p->rows);
-                if (whole) pack_a(g, &w, 0, p->k);
-                multiply_block(g, &w, whole);
+                multiply_block(g, &w);
             }
-            before += w.c.rows;
+            before += rows;
         }
     }
 }

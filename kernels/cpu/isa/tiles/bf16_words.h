@@ -78,10 +78,14 @@ FT_VEC void panel_of_columns(const uint16_t *b, int64_t ldb, int64_t k, int n, i
             const int64_t high = p + (words == WIDE ? at : words == PAIRED ? 2 * at + 1 : at / 2 * 4 + at % 2);
             const int64_t low = words == PAIRED ? high - 1 : high + 2;
             const uint16_t *above = high < k ? b + high * ldb : zeros, *below = words != WIDE && low < k ? b + low * ldb : zeros;
-            uint32_t w[FT_GEMM_BF16_PANEL];
-            for (int j = 0; j < n; j++) w[j] = (uint32_t)above[j] << 16 | below[j];
-            for (int j = n; j < width; j++) w[j] = 0;
-            memcpy(out, w, (size_t)width * sizeof *w);
+            for (int j = 0; j < width; j += 8) {
+                uint32_t w[8] = {0};
+                if (n - j >= 8)
+                    for (int i = 0; i < 8; i++) w[i] = (uint32_t)above[j + i] << 16 | below[j + i];
+                else
+                    for (int i = 0; i < n - j; i++) w[i] = (uint32_t)above[j + i] << 16 | below[j + i];
+                memcpy(out + j, w, sizeof w);
+            }
         }
 }
 
