@@ -42,6 +42,7 @@ ft_status ft_group_finish(ft_group *g) {
     return g->functions->finish != NULL ? g->functions->finish(g) : ft_group_check(g);
 }
 ft_status ft_group_check(ft_group *g) { return g->functions->check(g); }
+ft_status ft_group_look(ft_group *g) { return g->functions->look != NULL ? g->functions->look(g) : ft_group_check(g); }
 void ft_group_abort(ft_group *g, const ft_error *error) { g->functions->abort(g, error); }
 
 ft_status ft_group_share(ft_group *g, size_t bytes, void **data) {

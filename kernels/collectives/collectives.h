@@ -54,6 +54,7 @@ typedef struct ft_group_functions {
     void (*raise)(ft_group *group, int point, uint64_t value);
     ft_status (*await)(ft_group *group, int rank, int point, uint64_t value);
     ft_status (*check)(ft_group *group);
+    ft_status (*look)(ft_group *group); // NULL: check
     void (*abort)(ft_group *group, const ft_error *error);
     void (*close)(ft_group *group);
 } ft_group_functions;
@@ -101,6 +102,8 @@ ft_status ft_group_await(ft_group *group, int rank, int point, uint64_t value);
 // ---- ends
 // FT_FAILED where the group has ended. Never waits.
 ft_status ft_group_check(ft_group *group);
+// The same, and it is looked whether a rank's process is gone. For who waits for something else than the group, ten times a second or so.
+ft_status ft_group_look(ft_group *group);
 // Ends the group for all, because of this rank's `error` (copied; the first one of all ranks counts).
 void ft_group_abort(ft_group *group, const ft_error *error);
 void ft_group_close(ft_group *group); // NULL is fine. Not a collective

@@ -145,6 +145,11 @@ static void look_about(const shared_group *g) {
     }
 }
 
+static ft_status shared_look(ft_group *group) {
+    look_about(of(group));
+    return shared_check(group);
+}
+
 // Asleep until the bell rings, somebody may be gone, or it is time to look again.
 static void sleep_at(const shared_group *g, member *m, const _Atomic(uint64_t) *point, uint64_t value) {
     const struct timespec timeout = {.tv_nsec = LOOK_NS};
@@ -404,6 +409,7 @@ static const ft_group_functions functions = {
     .raise = shared_raise,
     .await = shared_await,
     .check = shared_check,
+    .look = shared_look,
     .abort = shared_abort,
     .close = shared_close,
 };

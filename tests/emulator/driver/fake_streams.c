@@ -378,6 +378,17 @@ int cuEventSynchronize(ft_cu_event event) {
     return forbidden != 0 ? forbidden : fake_sticky;
 }
 
+// Whoever asks again and again sees the device go on, by a piece of work each time.
+int cuEventQuery(ft_cu_event event) {
+    BEGIN_IN_CONTEXT;
+    DEMAND(is_event(event), INVALID_HANDLE);
+    DEMAND(event->captured_in == NULL, (fake_capture_breaks(), CAPTURED_EVENT));
+    ft_cu_stream s = event->done < event->recorded ? streams : NULL;
+    while (s != NULL && (s->first == NULL || blocked(s->first))) s = s->next;
+    if (s != NULL) run_first(s);
+    return event->done < event->recorded ? NOT_READY : fake_sticky;
+}
+
 void fake_advance_clock(double milliseconds) { clock_ms += milliseconds; }
 
 int cuEventElapsedTime(float *milliseconds, ft_cu_event begin, ft_cu_event end) {

@@ -39,6 +39,7 @@ SAME_NUMBER(FT_CU_SUCCESS, CUDA_SUCCESS);
 SAME_NUMBER(FT_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
 SAME_NUMBER(FT_CU_STUB_LIBRARY, CUDA_ERROR_STUB_LIBRARY);
 SAME_NUMBER(FT_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME_NUMBER(FT_CU_NOT_READY, CUDA_ERROR_NOT_READY);
 SAME_NUMBER(FT_CU_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 SAME_NUMBER(FT_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
 SAME_NUMBER(FT_CU_MEMORY_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
@@ -101,6 +102,7 @@ static const struct {
     {ft_cuda_symbol_event_destroy, NAME(cuEventDestroy)},
     {ft_cuda_symbol_event_record, NAME(cuEventRecord)},
     {ft_cuda_symbol_event_synchronize, NAME(cuEventSynchronize)},
+    {ft_cuda_symbol_event_query, NAME(cuEventQuery)},
     {ft_cuda_symbol_event_elapsed_time, "cuEventElapsedTime"}, // drivers before 12.8 have no _v2, later ones have both
     {ft_cuda_symbol_capture_begin, NAME(cuStreamBeginCapture)},
     {ft_cuda_symbol_capture_end, NAME(cuStreamEndCapture)},
