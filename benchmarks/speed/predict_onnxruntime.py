@@ -24,6 +24,7 @@ FORMS = {"fp32": None, "int8": False, "int8-channel": True}  # per_channel
 
 def export(arguments):
     import torch
+    from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers import optimizer
     from transformers import AutoModelForSequenceClassification
@@ -53,7 +54,8 @@ def export(arguments):
         for form, channel in FORMS.items():
             if channel is not None:
                 path = os.path.join(arguments.output, name)
-                quantize_dynamic(f"{path}-fp32.onnx", f"{path}-{form}.onnx", per_channel=channel, weight_type=QuantType.QInt8)
+                options = {"DefaultTensorType": TensorProto.FLOAT}  # of what comes out of nodes that no shape inference knows
+                quantize_dynamic(f"{path}-fp32.onnx", f"{path}-{form}.onnx", per_channel=channel, weight_type=QuantType.QInt8, extra_options=options)
     return {"fused": optimised.get_fused_operator_statistics()}
 
 

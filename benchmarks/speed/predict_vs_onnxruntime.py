@@ -81,7 +81,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="with onnxruntime, onnx, torch and transformers")
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
-    parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "fma_peak"))
+    parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
     parser.add_argument("--model", required=True, help="a run of ftengine, or a BERT with a classifier")
     parser.add_argument("--data", required=True)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
