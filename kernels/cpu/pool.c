@@ -19,7 +19,7 @@
 //
 // Who waits at the end of a run waits for tasks that others have begun. That is short, or one of them was put off its core in the middle of
 // a task, for some milliseconds: then the waiting thread's core is better given away at once, for the kernel moves the other one there.
-enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_JOIN_NS = 50000, FT_PAUSES_PER_CLOCK = 32 };
+enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_JOIN_NS = 200000, FT_PAUSES_PER_CLOCK = 32 };
 
 typedef struct ft_worker {
     // Tasks that are its own and not begun: the first of them, and << 32 behind the last. It takes from the front, idle ones from the end.
