@@ -1,5 +1,5 @@
-// gemm_bf16.c - the product of bf16 rows whose sum is that of kernels/cpu/bf16.h: who computes which block (gemm_bf16_plan.h), on
-// which unit (tiles/bf16_tile.h). Bias, scale and rounding follow where the sums lie.
+// gemm_bf16.c - the product of bf16 rows whose sum is that of kernels/cpu/bf16.h: who computes which block
+// (gemm_bf16_plan.h), on which unit (tiles/bf16_tile.h). Bias, scale and rounding follow where the sums lie.
 #include "kernels/cpu/isa/gemm_bf16.h"
 
 #include "kernels/cpu/gemm_plan.h"
@@ -21,7 +21,8 @@ typedef struct job {
     float *scratch;
 } job;
 
-// What one thread works on: rows [row, row + rows) of A and C, columns [column, column + columns) of C; of C^T when swapped.
+// What one thread works on: rows [row, row + rows) of A and C, columns [column, column + columns) of C; of C^T when
+// swapped.
 typedef struct block {
     ft_tensor a, c;
     int64_t row, rows, column, columns;
@@ -31,33 +32,45 @@ typedef struct block {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static const uint16_t *half_at(ft_tensor t, int64_t row, int64_t column) { return (const uint16_t *)t.data + row * t.stride + column; }
+static const uint16_t *half_at(ft_tensor t, int64_t row, int64_t column) {
+    return (const uint16_t *)t.data + row * t.stride + column;
+}
 
 // Elements [k0, k0 + k) of the block's rows; rows that fill up the last tile are zeros.
 static void pack_a(const job *g, const block *w, int64_t k0, int64_t k) {
-    const int64_t tiles = (w->rows + g->unit->rows - 1) / g->unit->rows, words = (k + BF16_BLOCK - 1) / BF16_BLOCK * g->unit->words;
+    const int64_t tiles = (w->rows + g->unit->rows - 1) / g->unit->rows,
+                  words = (k + BF16_BLOCK - 1) / BF16_BLOCK * g->unit->words;
     for (int64_t i = 0; i < tiles * g->unit->rows; i++) {
         float *to = w->packed_a + i * w->a_row;
-        if (i < w->rows) g->unit->pack_row(half_at(w->a, w->row + i, k0), k, to);
-        else memset(to, 0, (size_t)words * sizeof *to);
+        if (i < w->rows)
+            g->unit->pack_row(half_at(w->a, w->row + i, k0), k, to);
+        else
+            memset(to, 0, (size_t)words * sizeof *to);
     }
 }
 
 static void pack_panel(const job *g, int64_t column, int n, int width, int64_t k0, int64_t k, float *to) {
     const ft_tensor b = g->plan.swapped ? g->args->a : g->args->b;
-    if (g->args->trans_b) g->unit->pack_rows(half_at(b, column, k0), b.stride, k, n, width, to);
-    else g->unit->pack_columns(half_at(b, k0, column), b.stride, k, n, width, to);
+    if (g->args->trans_b)
+        g->unit->pack_rows(half_at(b, column, k0), b.stride, k, n, width, to);
+    else
+        g->unit->pack_columns(half_at(b, k0, column), b.stride, k, n, width, to);
 }
 
-// ---- the sums before and after ----------------------------------------------------------------------------------------
+// ---- the sums before and after
+// ----------------------------------------------------------------------------------------
 
 static void load_row(ft_tensor c, int64_t row, int64_t column, int64_t n, float *to) {
-    if (c.dtype == FT_F32) memcpy(to, (const float *)c.data + row * c.stride + column, (size_t)n * sizeof *to);
-    else ft_widen(FT_BF16, half_at(c, row, column), to, n);
+    if (c.dtype == FT_F32)
+        memcpy(to, (const float *)c.data + row * c.stride + column, (size_t)n * sizeof *to);
+    else
+        ft_widen(FT_BF16, half_at(c, row, column), to, n);
 }
 static void store_row(ft_tensor c, int64_t row, int64_t column, int64_t n, const float *from) {
-    if (c.dtype == FT_F32) memcpy((float *)c.data + row * c.stride + column, from, (size_t)n * sizeof *from);
-    else ft_narrow(FT_BF16, from, (uint16_t *)c.data + row * c.stride + column, n);
+    if (c.dtype == FT_F32)
+        memcpy((float *)c.data + row * c.stride + column, from, (size_t)n * sizeof *from);
+    else
+        ft_narrow(FT_BF16, from, (uint16_t *)c.data + row * c.stride + column, n);
 }
 
 static void begin_sums(const job *g, const block *w) {
@@ -65,18 +78,22 @@ static void begin_sums(const job *g, const block *w) {
     memset(w->sums, 0, (size_t)(rows * w->sum_row) * sizeof *w->sums);
     if (!g->args->accumulate) return;
     float turned[MOST_ROWS];
-    for (int64_t i = 0; !g->plan.swapped && i < w->rows; i++) load_row(w->c, w->row + i, w->column, w->columns, w->sums + i * w->sum_row);
+    for (int64_t i = 0; !g->plan.swapped && i < w->rows; i++)
+        load_row(w->c, w->row + i, w->column, w->columns, w->sums + i * w->sum_row);
     for (int64_t j = 0; g->plan.swapped && j < w->columns; j++) {
         load_row(w->c, w->column + j, w->row, w->rows, turned);
-        for (int64_t i = 0; i < w->rows; i++) w->sums[i * w->sum_row + j] = turned[i];
+        for (int64_t i = 0; i < w->rows; i++)
+            w->sums[i * w->sum_row + j] = turned[i];
     }
 }
 
 static void end_row(const job *g, float *sum, const float *bias, int64_t n) {
     if (g->args->bias.data)
-        for (int64_t j = 0; j < n; j++) sum[j] += bias[j];
+        for (int64_t j = 0; j < n; j++)
+            sum[j] += bias[j];
     if (g->args->scale != 0)
-        for (int64_t j = 0; j < n; j++) sum[j] *= g->args->scale;
+        for (int64_t j = 0; j < n; j++)
+            sum[j] *= g->args->scale;
 }
 
 static void end_sums(const job *g, const block *w) {
@@ -88,17 +105,19 @@ static void end_sums(const job *g, const block *w) {
         store_row(w->c, w->row + i, w->column, w->columns, w->sums + i * w->sum_row);
     }
     for (int64_t j = 0; g->plan.swapped && j < w->columns; j++) {
-        for (int64_t i = 0; i < w->rows; i++) turned[i] = w->sums[i * w->sum_row + j];
+        for (int64_t i = 0; i < w->rows; i++)
+            turned[i] = w->sums[i * w->sum_row + j];
         end_row(g, turned, bias, w->rows);
         store_row(w->c, w->column + j, w->row, w->rows, turned);
     }
 }
 
-// ---- blocks -------------------------------------------------------------------------------------------------------------
+// ---- blocks
+// -------------------------------------------------------------------------------------------------------------
 
 // Columns of a block, cut into panels of nearly equal width.
 typedef struct panel {
-    int64_t at; // first column in the block
+    int64_t at;                  // first column in the block
     int columns, vectors, width; // width: with those that fill up the last vector
 } panel;
 static int64_t panels_of_block(const job *g, const block *w) {
@@ -106,13 +125,14 @@ static int64_t panels_of_block(const job *g, const block *w) {
     return (vectors + g->unit->vectors - 1) / g->unit->vectors;
 }
 static panel panel_of(const job *g, const block *w, int64_t p, int64_t panels) {
-    const int64_t lanes = g->unit->lanes, vectors = (w->columns + lanes - 1) / lanes, first = vectors * p / panels, last = vectors * (p + 1) / panels;
+    const int64_t lanes = g->unit->lanes, vectors = (w->columns + lanes - 1) / lanes, first = vectors * p / panels,
+                  last = vectors * (p + 1) / panels;
     const int64_t width = (last - first) * lanes;
     return (panel){first * lanes, (int)least(w->columns - first * lanes, width), (int)(last - first), (int)width};
 }
 
-// Adds `blocks` blocks of k to the sums of a panel, a few at a time: so many that their part of B stays in the first-level cache while
-// all rows go over it.
+// Adds `blocks` blocks of k to the sums of a panel, a few at a time: so many that their part of B stays in the
+// first-level cache while all rows go over it.
 static void add_products(const job *g, const block *w, panel n, const float *b, int64_t blocks) {
     const bf16_unit *u = g->unit;
     const int most = PANEL_WORDS / (n.width * u->words);
@@ -120,8 +140,8 @@ static void add_products(const job *g, const block *w, panel n, const float *b, 
     for (int64_t done = 0; done < blocks;) {
         const int64_t some = least(blocks - done, most > 0 ? most : 1);
         for (int64_t i = 0; i < w->rows; i += u->rows)
-            u->tiles[n.vectors - 1](some, w->packed_a + i * w->a_row + done * u->words, w->a_row, b + done * u->words * n.width,
-                                    w->sums + i * w->sum_row + n.at, w->sum_row);
+            u->tiles[n.vectors - 1](some, w->packed_a + i * w->a_row + done * u->words, w->a_row,
+                                    b + done * u->words * n.width, w->sums + i * w->sum_row + n.at, w->sum_row);
         done += some;
     }
     u->end(state);
@@ -136,7 +156,8 @@ static void multiply_block(const job *g, const block *w) {
         for (int64_t p = 0; p < panels; p++) {
             const panel n = panel_of(g, w, p, panels);
             if (!g->plan.packs_b) pack_panel(g, w->column + n.at, n.columns, n.width, k0, k, w->packed_b);
-            const float *b = g->plan.packs_b ? w->packed_b + n.at * g->plan.blocks * g->unit->words + before * n.width : w->packed_b;
+            const float *b =
+                g->plan.packs_b ? w->packed_b + n.at * g->plan.blocks * g->unit->words + before * n.width : w->packed_b;
             add_products(g, w, n, b, (k + BF16_BLOCK - 1) / BF16_BLOCK);
         }
     }
@@ -149,7 +170,8 @@ static void pack_b(const job *g, const block *w) {
     for (int64_t k0 = 0; k0 < g->plan.k; k0 += step)
         for (int64_t p = 0; p < panels; p++) {
             const panel n = panel_of(g, w, p, panels);
-            float *to = w->packed_b + n.at * g->plan.blocks * g->unit->words + k0 / BF16_BLOCK * g->unit->words * n.width;
+            float *to =
+                w->packed_b + n.at * g->plan.blocks * g->unit->words + k0 / BF16_BLOCK * g->unit->words * n.width;
             pack_panel(g, w->column + n.at, n.columns, n.width, k0, least(g->plan.k - k0, step), to);
         }
 }
@@ -185,7 +207,10 @@ static void multiply_part(void *context, int task, int thread) {
 
 ft_status FT_ISA_NAME(gemm_bf16)(ft_device *device, const ft_gemm_args *args) {
     const ft_cpu *cpu = ft_cpu_of(device);
-    job g = {.args = args, .unit = &bf16_units[cpu->bf16], .plan = ft_gemm_bf16_plan_of(args), .scratch = args->workspace.data};
+    job g = {.args = args,
+             .unit = &bf16_units[cpu->bf16],
+             .plan = ft_gemm_bf16_plan_of(args),
+             .scratch = args->workspace.data};
     if (g.plan.m <= 0 || g.plan.n <= 0) return FT_OK;
     const ft_gemm_view shares = {.m = g.plan.m, .n = g.plan.n, .k = g.plan.k, .trans_a = true};
     ft_gemm_grid(&shares, cpu->threads, g.unit->rows, FT_GEMM_VECTOR, &g.row_parts, &g.column_parts);
@@ -194,9 +219,11 @@ ft_status FT_ISA_NAME(gemm_bf16)(ft_device *device, const ft_gemm_args *args) {
 }
 
 #if defined(FT_ISA_avx512)
-// ---- does the unit keep the contract? -------------------------------------------------------------------------------------
+// ---- does the unit keep the contract?
+// -------------------------------------------------------------------------------------
 
-// Two blocks of k, among them the pair that tells one order from another: from C = 2^24 two products of 1 make 2^24 + 2.
+// Two blocks of k, among them the pair that tells one order from another: from C = 2^24 two products of 1 make 2^24
+// + 2.
 bool FT_ISA_NAME(bf16_unit_agrees)(ft_bf16_unit unit) {
     enum { K = 2 * BF16_BLOCK, ROWS = FT_GEMM_BF16_TILE, COLUMNS = FT_GEMM_BF16_PANEL };
     const bf16_unit *u = &bf16_units[unit];
@@ -220,7 +247,8 @@ bool FT_ISA_NAME(bf16_unit_agrees)(ft_bf16_unit unit) {
             for (int at = 0; at < K; at += BF16_BLOCK) {
                 float chain[2] = {0, 0};
                 for (int k = at; k < at + BF16_BLOCK; k++)
-                    chain[k % 2] = ft_bf16_fma(ft_bf16_operand(ft_from_bf16(a[i][k])), ft_bf16_operand(ft_from_bf16(b[j][k])), chain[k % 2]);
+                    chain[k % 2] = ft_bf16_fma(ft_bf16_operand(ft_from_bf16(a[i][k])),
+                                               ft_bf16_operand(ft_from_bf16(b[j][k])), chain[k % 2]);
                 sum = ft_bf16_add(ft_bf16_operand(sum), ft_bf16_add(chain[0], chain[1]));
             }
             want[i * COLUMNS + j] = sum;
@@ -229,7 +257,8 @@ bool FT_ISA_NAME(bf16_unit_agrees)(ft_bf16_unit unit) {
     u->pack_rows(b[0], K, K, columns, columns, packed_b);
     const sums_state before = u->begin();
     for (int i = 0; i < ROWS; i += u->rows)
-        u->tiles[u->vectors - 1](K / BF16_BLOCK, packed_a + i * (K / BF16_BLOCK * u->words), K / BF16_BLOCK * u->words, packed_b, sums + i * COLUMNS, COLUMNS);
+        u->tiles[u->vectors - 1](K / BF16_BLOCK, packed_a + i * (K / BF16_BLOCK * u->words), K / BF16_BLOCK * u->words,
+                                 packed_b, sums + i * COLUMNS, COLUMNS);
     u->end(before);
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < columns; j++) {

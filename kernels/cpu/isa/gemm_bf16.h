@@ -6,7 +6,8 @@
 #include "kernels/ops/gemm.h"
 
 ft_status FT_ISA_NAME(gemm_bf16)(ft_device *device, const ft_gemm_args *args);
-// Of avx512, which alone has further units: whether this processor's gives the bits of bf16.h, by trying it. No manual decides that.
+// Of avx512, which alone has further units: whether this processor's gives the bits of bf16.h, by trying it. No manual
+// decides that.
 bool FT_ISA_NAME(bf16_unit_agrees)(ft_bf16_unit unit);
 
 #endif

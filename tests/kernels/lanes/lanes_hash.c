@@ -1,7 +1,8 @@
-// lanes_hash [VECTORS] - a line a function of vec.h and vmath.h, and of the tiles of matrix products: a hash of what it makes of many
-// inputs - all patterns of bits, infinities, NaN, denormals, and around the bounds of conversions. Compiled once an instruction set by
-// test_lanes.sh: the lines must be the same. With FT_MODEL_UNITS the tiles of VDPBF16PS and AMX run on a model of those instructions
-// (model_units.h), and are held to the others. A NaN that was computed counts as one, whatever its payload.
+// lanes_hash [VECTORS] - a line a function of vec.h and vmath.h, and of the tiles of matrix products: a hash of what it
+// makes of many inputs - all patterns of bits, infinities, NaN, denormals, and around the bounds of conversions.
+// Compiled once an instruction set by test_lanes.sh: the lines must be the same. With FT_MODEL_UNITS the tiles of
+// VDPBF16PS and AMX run on a model of those instructions (model_units.h), and are held to the others. A NaN that was
+// computed counts as one, whatever its payload.
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/lanes/vmath.h"
 #ifdef FT_MODEL_UNITS
@@ -23,12 +24,14 @@ static uint32_t word(void) {
     return (uint32_t)(z >> 32);
 }
 static uint32_t pattern(void) {
-    static const uint32_t edges[] = {0,          0x80000000, 1,          0x80000001, 0x007FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001,
-                                     0x4F000000, 0xCF000000, 0x4EFFFFFF, 0xCF000001, 0x3F000000, 0xBF000000, 0x3FC00000, 0x40200000, 0x7F7FFFFF, 0xFFFFFFFF};
+    static const uint32_t edges[] = {0,          0x80000000, 1,          0x80000001, 0x007FFFFF, 0x00800000, 0x7F800000,
+                                     0xFF800000, 0x7FC00000, 0x7F800001, 0x4F000000, 0xCF000000, 0x4EFFFFFF, 0xCF000001,
+                                     0x3F000000, 0xBF000000, 0x3FC00000, 0x40200000, 0x7F7FFFFF, 0xFFFFFFFF};
     const uint32_t x = word();
     switch (x % 8) {
     case 0: return edges[word() % (sizeof edges / sizeof *edges)];
-    case 1: case 2: return word();
+    case 1:
+    case 2: return word();
     case 3: return (word() & 0x807FFFFF) | (120 + word() % 16) << 23;
     default: return (word() & 0x807FFFFF) | (110 + word() % 50) << 23;
     }
@@ -39,7 +42,8 @@ static void add_word(uint32_t x) { hash = (hash ^ x) * 0x100000001B3u; }
 static void add_bits(u16x a) {
     uint32_t x[16];
     u_store(x, a);
-    for (int i = 0; i < 16; i++) add_word(x[i]);
+    for (int i = 0; i < 16; i++)
+        add_word(x[i]);
 }
 static void add_float(float x) {
     uint32_t bits;
@@ -49,26 +53,28 @@ static void add_float(float x) {
 static void add_vector(v16 a) {
     float x[16];
     v_store(x, a);
-    for (int i = 0; i < 16; i++) add_float(x[i]);
+    for (int i = 0; i < 16; i++)
+        add_float(x[i]);
 }
 static void add_truths(m16 m) { add_bits(u_select(m, u_set1(1), u_set1(0))); }
 
 // What follows the name adds to the hash, of the inputs p, q, r and a, b, c, the same bits, and n.
 static uint64_t vectors = 20000;
-#define EACH(name, ...)                                                                                                               \
-    do {                                                                                                                              \
-        random_state = 1;                                                                                                             \
-        hash = 0xCBF29CE484222325u;                                                                                                   \
-        for (uint64_t turn = 0; turn < vectors; turn++) {                                                                             \
-            uint32_t x[3][16];                                                                                                        \
-            for (int i = 0; i < 48; i++) x[i / 16][i % 16] = pattern();                                                               \
-            const u16x p = u_load(x[0]), q = u_load(x[1]), r = u_load(x[2]);                                                          \
-            const v16 a = v_bits(p), b = v_bits(q), c = v_bits(r);                                                                    \
-            const int n = (int)(turn % 17);                                                                                           \
-            (void)p, (void)q, (void)r, (void)a, (void)b, (void)c, (void)n;                                                            \
-            __VA_ARGS__;                                                                                                              \
-        }                                                                                                                             \
-        printf("%-12s %016" PRIx64 "\n", name, hash);                                                                                 \
+#define EACH(name, ...)                                                                                                \
+    do {                                                                                                               \
+        random_state = 1;                                                                                              \
+        hash = 0xCBF29CE484222325u;                                                                                    \
+        for (uint64_t turn = 0; turn < vectors; turn++) {                                                              \
+            uint32_t x[3][16];                                                                                         \
+            for (int i = 0; i < 48; i++)                                                                               \
+                x[i / 16][i % 16] = pattern();                                                                         \
+            const u16x p = u_load(x[0]), q = u_load(x[1]), r = u_load(x[2]);                                           \
+            const v16 a = v_bits(p), b = v_bits(q), c = v_bits(r);                                                     \
+            const int n = (int)(turn % 17);                                                                            \
+            (void)p, (void)q, (void)r, (void)a, (void)b, (void)c, (void)n;                                             \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
+        printf("%-12s %016" PRIx64 "\n", name, hash);                                                                  \
     } while (0)
 #define VECTOR(f, ...) EACH(#f, add_vector(f(__VA_ARGS__)))
 #define BITS(f, ...) EACH(#f, add_bits(f(__VA_ARGS__)))
@@ -127,7 +133,8 @@ static void functions(void) {
     EACH("u_interleave", {
         u16x out[4];
         u_interleave4(p, q, r, u_xor(p, q), out);
-        for (int i = 0; i < 4; i++) add_bits(out[i]);
+        for (int i = 0; i < 4; i++)
+            add_bits(out[i]);
     });
     EACH("parts", {
         add_bits(u_load_n(x[1], n)), add_bits(u_bits(v_load_n((const float *)(const void *)x[2], n)));
@@ -152,23 +159,34 @@ enum { M = 13, N = 29, K = 77 };
 static void products(void) {
     static float a[M * K], b[K * N], c[M * N], packed[K * FT_GEMM_WIDEST_PANEL * 2];
     random_state = 2, hash = 0;
-    for (int i = 0; i < M * K; i++) a[i] = (float)(int32_t)word() * 0x1p-31f;
-    for (int i = 0; i < K * N; i++) b[i] = (float)(int32_t)word() * 0x1p-31f;
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)(int32_t)word() * 0x1p-31f;
+    for (int i = 0; i < K * N; i++)
+        b[i] = (float)(int32_t)word() * 0x1p-31f;
     for (int by_rows = 0; by_rows < 2; by_rows++) {
         const panels all = panels_of(N);
         for (int j = 0; j < all.count; j++) {
             const int first = all.first[j], width = all.first[j + 1] - first, n = N - first < width ? N - first : width;
-            if (by_rows) pack_rows(b + first * K, K, K, n, width, packed); // as [n][k]
-            else pack_columns(b + first, N, K, n, width, packed);
+            if (by_rows)
+                pack_rows(b + first * K, K, K, n, width, packed); // as [n][k]
+            else
+                pack_columns(b + first, N, K, n, width, packed);
             int rows;
             for (int i = 0; i < M; i += rows) {
                 rows = tile_rows(M - i);
-                const tile t = {.k = K, .a = a + i * K, .a_row = K, .b = packed, .c = c + i * N + first, .ldc = N, .load_c = by_rows,
+                const tile t = {.k = K,
+                                .a = a + i * K,
+                                .a_row = K,
+                                .b = packed,
+                                .c = c + i * N + first,
+                                .ldc = N,
+                                .load_c = by_rows,
                                 .last_lanes = n - (width / REG_LANES - 1) * REG_LANES};
                 kernels[PLAIN][rows - 1][width / REG_LANES - 1](&t);
             }
         }
-        for (int i = 0; i < M * N; i++) add_float(c[i]);
+        for (int i = 0; i < M * N; i++)
+            add_float(c[i]);
     }
     printf("%-12s %016" PRIx64 "\n", "fp32 tiles", hash);
 }
@@ -184,19 +202,25 @@ static uint64_t bf16_products(ft_bf16_unit number, bool tiny) {
         for (int i = 0; i < ROWS + WIDTH; i++)
             for (int k = 0; k < K; k++) {
                 const uint32_t x = word(), at = tiny ? 52 : 120;
-                const uint16_t value = (uint16_t)((x & 0x807F) | (at + (x >> 8) % 12) << 7), small = (uint16_t)(x & 0x807F);
+                const uint16_t value = (uint16_t)((x & 0x807F) | (at + (x >> 8) % 12) << 7),
+                               small = (uint16_t)(x & 0x807F);
                 *(i < ROWS ? &a[i][k] : &b[i - ROWS][k]) = tiny && x % 16 == 0 ? small : value;
             }
         for (int i = 0; i < WIDTH; i++)
-            for (int k = 0; k < K; k++) turned[k][i] = b[i][k];
-        for (int i = 0; i < ROWS; i++) u->pack_row(a[i], K, packed_a[i]);
+            for (int k = 0; k < K; k++)
+                turned[k][i] = b[i][k];
+        for (int i = 0; i < ROWS; i++)
+            u->pack_row(a[i], K, packed_a[i]);
         for (int v = 1; v <= u->vectors; v++) {
             const int width = v * u->lanes;
             for (int first = 0; first + width <= WIDTH; first += width) {
-                if (v % 2) u->pack_rows(b[first], K, K, width, width, packed_b);
-                else u->pack_columns(&turned[0][first], WIDTH, K, width, width, packed_b);
+                if (v % 2)
+                    u->pack_rows(b[first], K, K, width, width, packed_b);
+                else
+                    u->pack_columns(&turned[0][first], WIDTH, K, width, width, packed_b);
                 for (int i = 0; i < ROWS; i++)
-                    for (int j = 0; j < width; j++) sums[i][first + j] = (float)(i * WIDTH + first + j) * (tiny ? 0x1p-133f : 1);
+                    for (int j = 0; j < width; j++)
+                        sums[i][first + j] = (float)(i * WIDTH + first + j) * (tiny ? 0x1p-133f : 1);
                 for (int i = 0; i + u->rows <= ROWS; i += u->rows) {
                     const sums_state state = u->begin();
                     u->tiles[v - 1](3, packed_a[i], 96, packed_b, &sums[i][first], WIDTH);
@@ -207,7 +231,8 @@ static uint64_t bf16_products(ft_bf16_unit number, bool tiny) {
             memcpy(before, sums, sizeof sums);
         }
         for (int i = 0; i < COMPARED; i++)
-            for (int j = 0; j < WIDTH; j++) add_float(sums[i][j]);
+            for (int j = 0; j < WIDTH; j++)
+                add_float(sums[i][j]);
     }
     return hash;
 }
@@ -222,7 +247,8 @@ int main(int argc, char **argv) {
         printf("%-12s %016" PRIx64 "\n", tiny ? "bf16, tiny" : "bf16 tiles", of_fma);
 #ifdef FT_MODEL_UNITS
         for (int unit = FT_BF16_BY_FMA + 1; unit < FT_BF16_UNITS; unit++)
-            if (bf16_products((ft_bf16_unit)unit, tiny) != of_fma) differs = 1, fprintf(stderr, "unit %d, %s: other bits\n", unit, tiny ? "tiny" : "ordinary");
+            if (bf16_products((ft_bf16_unit)unit, tiny) != of_fma)
+                differs = 1, fprintf(stderr, "unit %d, %s: other bits\n", unit, tiny ? "tiny" : "ordinary");
 #endif
     }
     return differs;

@@ -1,5 +1,6 @@
-// model_units.h - VDPBF16PS and AMX's tiles in plain C, as Intel's manual has them, in the place of the intrinsics: so the operands
-// and loops of bf16_tile.h run where no such unit is. It shows that they do what they should; not that silicon does what the manual says.
+// model_units.h - VDPBF16PS and AMX's tiles in plain C, as Intel's manual has them, in the place of the intrinsics: so
+// the operands and loops of bf16_tile.h run where no such unit is. It shows that they do what they should; not that
+// silicon does what the manual says.
 #ifndef FT_TEST_MODEL_UNITS_H
 #define FT_TEST_MODEL_UNITS_H
 
@@ -17,7 +18,8 @@ static __m512 model_dot(__m512 c, __m512bh a, __m512bh b) {
     uint16_t x[32], y[32];
     float z[16];
     memcpy(x, &a, sizeof x), memcpy(y, &b, sizeof y), memcpy(z, &c, sizeof z);
-    for (int i = 0; i < 16; i++) z[i] = model_product(x[2 * i], y[2 * i], model_product(x[2 * i + 1], y[2 * i + 1], z[i]));
+    for (int i = 0; i < 16; i++)
+        z[i] = model_product(x[2 * i], y[2 * i], model_product(x[2 * i + 1], y[2 * i + 1], z[i]));
     memcpy(&c, z, sizeof z);
     return c;
 }
@@ -28,18 +30,21 @@ static int model_configured;
 static void model_config(const void *config) {
     const unsigned char *c = config;
     model_configured = c[0] == 1 && c[1] == 0;
-    for (int t = 0; t < 8; t++) model_configured &= c[16 + 2 * t] == 64 && c[17 + 2 * t] == 0 && c[48 + t] == 16;
+    for (int t = 0; t < 8; t++)
+        model_configured &= c[16 + 2 * t] == 64 && c[17 + 2 * t] == 0 && c[48 + t] == 16;
     for (int i = 2; i < 64; i++) // reserved: not zero is a fault
         if (i < 16 || (i >= 32 && i < 48) || i >= 56) model_configured &= c[i] == 0;
 }
 static void model_release(void) { model_configured = 0; }
 static void model_load(int t, const void *from, long stride) {
     if (!model_configured) abort();
-    for (int i = 0; i < 16; i++) memcpy(model_tiles[t][i], (const char *)from + i * stride, 64);
+    for (int i = 0; i < 16; i++)
+        memcpy(model_tiles[t][i], (const char *)from + i * stride, 64);
 }
 static void model_store(int t, void *to, long stride) {
     if (!model_configured) abort();
-    for (int i = 0; i < 16; i++) memcpy((char *)to + i * stride, model_tiles[t][i], 64);
+    for (int i = 0; i < 16; i++)
+        memcpy((char *)to + i * stride, model_tiles[t][i], 64);
 }
 static void model_multiply(int c, int a, int b) {
     if (!model_configured || c == a || a == b || b == c) abort();

@@ -1,8 +1,8 @@
 // vec_neon.h - vec.h for 64-bit ARM: lanes 4 i to 4 i + 3 in q[i]. Include vec.h, not this.
 //
-// The bits are those of x86-64, where an instruction of the same purpose often has others. Hence: maxima by comparison (FMAX
-// has opinions on NaN and zeros), what fits no int32 becomes 0x80000000, sums in the order of vec.h (not FADDP's), shifts of
-// 32 and more give 0, and neither FRECPE nor FRSQRTE.
+// The bits are those of x86-64, where an instruction of the same purpose often has others. Hence: maxima by comparison
+// (FMAX has opinions on NaN and zeros), what fits no int32 becomes 0x80000000, sums in the order of vec.h (not
+// FADDP's), shifts of 32 and more give 0, and neither FRECPE nor FRSQRTE.
 #ifndef FT_CPU_VEC_NEON_H
 #define FT_CPU_VEC_NEON_H
 
@@ -15,7 +15,7 @@ typedef struct u16x {
 typedef u16x m16; // all ones or all zeros a lane
 
 #define FT_1(type, f, a) ((type){{f((a).q[0]), f((a).q[1]), f((a).q[2]), f((a).q[3])}})
-#define FT_2(type, f, a, b) \
+#define FT_2(type, f, a, b)                                                                                            \
     ((type){{f((a).q[0], (b).q[0]), f((a).q[1], (b).q[1]), f((a).q[2], (b).q[2]), f((a).q[3], (b).q[3])}})
 #define FT_3(type, f, a, b, c)                                                                                         \
     ((type){{f((a).q[0], (b).q[0], (c).q[0]), f((a).q[1], (b).q[1], (c).q[1]), f((a).q[2], (b).q[2], (c).q[2]),        \
@@ -23,7 +23,9 @@ typedef u16x m16; // all ones or all zeros a lane
 #define FT_ALL(type, x) ((type){{x, x, x, x}})
 
 FT_VEC u16x u_set1(uint32_t a) { return FT_ALL(u16x, vdupq_n_u32(a)); }
-FT_VEC u16x u_load(const uint32_t *p) { return (u16x){{vld1q_u32(p), vld1q_u32(p + 4), vld1q_u32(p + 8), vld1q_u32(p + 12)}}; }
+FT_VEC u16x u_load(const uint32_t *p) {
+    return (u16x){{vld1q_u32(p), vld1q_u32(p + 4), vld1q_u32(p + 8), vld1q_u32(p + 12)}};
+}
 FT_VEC void u_store(uint32_t *p, u16x a) {
     for (int i = 0; i < 4; i++)
         vst1q_u32(p + 4 * i, a.q[i]);
@@ -44,7 +46,8 @@ FT_VEC void u_store_n(uint32_t *p, u16x a, int n) {
 }
 FT_VEC u16x u_load_u16(const uint16_t *p) {
     const uint16x8_t low = vld1q_u16(p), high = vld1q_u16(p + 8);
-    return (u16x){{vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low), vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high)}};
+    return (u16x){
+        {vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low), vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high)}};
 }
 FT_VEC u16x u_add(u16x a, u16x b) { return FT_2(u16x, vaddq_u32, a, b); }
 FT_VEC u16x u_sub(u16x a, u16x b) { return FT_2(u16x, vsubq_u32, a, b); }
@@ -63,7 +66,8 @@ FT_VEC u16x u_or(u16x a, u16x b) { return FT_2(u16x, vorrq_u32, a, b); }
 FT_VEC u16x u_xor(u16x a, u16x b) { return FT_2(u16x, veorq_u32, a, b); }
 FT_VEC u16x u_shift(u16x a, int32_t left) {
     const int32x4_t count = vdupq_n_s32(left);
-    return (u16x){{vshlq_u32(a.q[0], count), vshlq_u32(a.q[1], count), vshlq_u32(a.q[2], count), vshlq_u32(a.q[3], count)}};
+    return (u16x){
+        {vshlq_u32(a.q[0], count), vshlq_u32(a.q[1], count), vshlq_u32(a.q[2], count), vshlq_u32(a.q[3], count)}};
 }
 // The instruction takes the low byte of a count.
 FT_VEC u16x u_shl(u16x a, unsigned n) { return u_shift(a, n < 32 ? (int32_t)n : 32); }
@@ -80,7 +84,9 @@ FT_VEC int m_any(m16 a) { return vmaxvq_u32(vorrq_u32(vorrq_u32(a.q[0], a.q[1]),
 
 FT_VEC u16x u_bits(v16 a) { return FT_1(u16x, vreinterpretq_u32_f32, a); }
 FT_VEC v16 v_bits(u16x a) { return FT_1(v16, vreinterpretq_f32_u32, a); }
-FT_VEC v16 v_load(const float *p) { return (v16){{vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)}}; }
+FT_VEC v16 v_load(const float *p) {
+    return (v16){{vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)}};
+}
 FT_VEC void v_store(float *p, v16 a) {
     for (int i = 0; i < 4; i++)
         vst1q_f32(p + 4 * i, a.q[i]);
@@ -127,7 +133,8 @@ FT_VEC v16 v_from_i(u16x a) {
 FT_VEC u16x u_from_v(v16 a) {
     u16x r;
     for (int i = 0; i < 4; i++) {
-        const uint32x4_t fits = vandq_u32(vcgeq_f32(a.q[i], vdupq_n_f32(-0x1p31f)), vcltq_f32(a.q[i], vdupq_n_f32(0x1p31f)));
+        const uint32x4_t fits =
+            vandq_u32(vcgeq_f32(a.q[i], vdupq_n_f32(-0x1p31f)), vcltq_f32(a.q[i], vdupq_n_f32(0x1p31f)));
         r.q[i] = vbslq_u32(fits, vreinterpretq_u32_s32(vcvtnq_s32_f32(a.q[i])), vdupq_n_u32(0x80000000u));
     }
     return r;
@@ -150,8 +157,12 @@ FT_VEC float v_hmax(v16 a) {
 }
 
 // out[0..3] in memory order = a0 b0 c0 d0 a1 b1 c1 d1 ... d15.
-FT_VEC uint32x4_t u_low_pairs(uint32x4_t a, uint32x4_t b) { return vreinterpretq_u32_u64(vzip1q_u64(vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b))); }
-FT_VEC uint32x4_t u_high_pairs(uint32x4_t a, uint32x4_t b) { return vreinterpretq_u32_u64(vzip2q_u64(vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b))); }
+FT_VEC uint32x4_t u_low_pairs(uint32x4_t a, uint32x4_t b) {
+    return vreinterpretq_u32_u64(vzip1q_u64(vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b)));
+}
+FT_VEC uint32x4_t u_high_pairs(uint32x4_t a, uint32x4_t b) {
+    return vreinterpretq_u32_u64(vzip2q_u64(vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b)));
+}
 FT_VEC void u_interleave4(u16x a, u16x b, u16x c, u16x d, u16x out[4]) {
     for (int i = 0; i < 4; i++) {
         const uint32x4_t ab = vzip1q_u32(a.q[i], b.q[i]), cd = vzip1q_u32(c.q[i], d.q[i]);

@@ -1,7 +1,8 @@
-// bf16_tile.h - the innermost loops of a product of bf16 rows, one a unit: multiply-adds of fp32 (every instruction set),
-// VDPBF16PS, and the tiles of AMX. All add blocks of 32 k to sums that lie in C as kernels/cpu/bf16.h says.
+// bf16_tile.h - the innermost loops of a product of bf16 rows, one a unit: multiply-adds of fp32 (every instruction
+// set), VDPBF16PS, and the tiles of AMX. All add blocks of 32 k to sums that lie in C as kernels/cpu/bf16.h says.
 //
-// Operands are packed (bf16_words.h): A as rows of words, B as a panel as wide as the tile. Rows and columns are whole tiles.
+// Operands are packed (bf16_words.h): A as rows of words, B as a panel as wide as the tile. Rows and columns are whole
+// tiles.
 #ifndef FT_CPU_BF16_TILE_H
 #define FT_CPU_BF16_TILE_H
 
@@ -12,7 +13,8 @@ typedef void bf16_tile(int64_t blocks, const float *a, int64_t a_row, const floa
 
 // ---- multiply-adds of fp32 ------------------------------------------------------------------------------------------
 
-// BF16_CHAINS 2: both chains at once, in twice the registers; 1: one after the other, the even one's sums wait in memory.
+// BF16_CHAINS 2: both chains at once, in twice the registers; 1: one after the other, the even one's sums wait in
+// memory.
 #if defined(FT_ISA_avx512)
 enum { BF16_ROWS = 4, BF16_VECTORS = 3, BF16_CHAINS = 2 };
 #elif defined(FT_ISA_avx2)
@@ -25,15 +27,18 @@ enum { BF16_ROWS = 4, BF16_VECTORS = 4, BF16_CHAINS = 1 };
 
 #if defined(FT_ISA_portable)
 FT_VEC reg sum_fma(reg a, reg b, reg c) {
-    for (int i = 0; i < REG_LANES; i++) c.x[i] = ft_bf16_fma(a.x[i], b.x[i], c.x[i]);
+    for (int i = 0; i < REG_LANES; i++)
+        c.x[i] = ft_bf16_fma(a.x[i], b.x[i], c.x[i]);
     return c;
 }
 FT_VEC reg sum_add(reg a, reg b) {
-    for (int i = 0; i < REG_LANES; i++) a.x[i] = ft_bf16_add(a.x[i], b.x[i]);
+    for (int i = 0; i < REG_LANES; i++)
+        a.x[i] = ft_bf16_add(a.x[i], b.x[i]);
     return a;
 }
 FT_VEC reg sum_operand(reg a) {
-    for (int i = 0; i < REG_LANES; i++) a.x[i] = ft_bf16_operand(a.x[i]);
+    for (int i = 0; i < REG_LANES; i++)
+        a.x[i] = ft_bf16_operand(a.x[i]);
     return a;
 }
 #else // a control register says what is flushed: sums_begin
@@ -42,8 +47,8 @@ FT_VEC reg sum_add(reg a, reg b) { return reg_add(a, b); }
 FT_VEC reg sum_operand(reg a) { return a; }
 #endif
 
-// Denormal operands count as zeros and tiny results become them, for what runs between begin and end, and not for the rest
-// of the program.
+// Denormal operands count as zeros and tiny results become them, for what runs between begin and end, and not for the
+// rest of the program.
 typedef uint64_t sums_state;
 #if defined(FT_ISA_portable)
 static sums_state sums_begin(void) { return 0; }
@@ -71,20 +76,24 @@ static void sums_end(sums_state state) { _mm_setcsr((unsigned)state); }
 FT_VEC void add_chains(reg e, reg o, float *c) { reg_store(c, sum_add(sum_operand(reg_load(c)), sum_add(e, o))); }
 
 // Elements of k from `first` on, every other one of the block: one chain.
-FT_VEC void one_chain(const float *a, int64_t a_row, const float *b, const int nv, const int first, reg sum[BF16_ROWS][BF16_VECTORS]) {
+FT_VEC void one_chain(const float *a, int64_t a_row, const float *b, const int nv, const int first,
+                      reg sum[BF16_ROWS][BF16_VECTORS]) {
 #pragma GCC unroll 8
     for (int i = 0; i < BF16_ROWS; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < nv; j++) sum[i][j] = reg_zero();
+        for (int j = 0; j < nv; j++)
+            sum[i][j] = reg_zero();
     for (int p = first; p < BF16_BLOCK; p += 2) {
         reg x[BF16_VECTORS];
 #pragma GCC unroll 4
-        for (int j = 0; j < nv; j++) x[j] = sum_operand(reg_load(b + (p * nv + j) * REG_LANES));
+        for (int j = 0; j < nv; j++)
+            x[j] = sum_operand(reg_load(b + (p * nv + j) * REG_LANES));
 #pragma GCC unroll 8
         for (int i = 0; i < BF16_ROWS; i++) {
             const reg y = sum_operand(reg_set1(a[i * a_row + p]));
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) sum[i][j] = sum_fma(y, x[j], sum[i][j]);
+            for (int j = 0; j < nv; j++)
+                sum[i][j] = sum_fma(y, x[j], sum[i][j]);
         }
     }
 }
@@ -95,26 +104,31 @@ FT_VEC void two_chains(const float *a, int64_t a_row, const float *b, const int 
 #pragma GCC unroll 8
     for (int i = 0; i < BF16_ROWS; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < nv; j++) even[i][j] = odd[i][j] = reg_zero();
+        for (int j = 0; j < nv; j++)
+            even[i][j] = odd[i][j] = reg_zero();
     for (int p = 0; p < BF16_BLOCK; p += 2)
 #pragma GCC unroll 2
         for (int q = p; q < p + 2; q++) {
             reg x[BF16_VECTORS];
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) x[j] = reg_load(b + (q * nv + j) * REG_LANES);
+            for (int j = 0; j < nv; j++)
+                x[j] = reg_load(b + (q * nv + j) * REG_LANES);
 #pragma GCC unroll 8
             for (int i = 0; i < BF16_ROWS; i++) {
                 const reg y = reg_set1(a[i * a_row + q]);
 #pragma GCC unroll 4
                 for (int j = 0; j < nv; j++) {
-                    if (q == p) even[i][j] = sum_fma(y, x[j], even[i][j]);
-                    else odd[i][j] = sum_fma(y, x[j], odd[i][j]);
+                    if (q == p)
+                        even[i][j] = sum_fma(y, x[j], even[i][j]);
+                    else
+                        odd[i][j] = sum_fma(y, x[j], odd[i][j]);
                 }
             }
         }
 }
 
-FT_VEC void run_bf16_tile(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row, const int nv) {
+FT_VEC void run_bf16_tile(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row,
+                          const int nv) {
     for (; blocks > 0; blocks--, a += BF16_BLOCK, b += BF16_BLOCK * nv * REG_LANES) {
         reg even[BF16_ROWS][BF16_VECTORS], odd[BF16_ROWS][BF16_VECTORS];
         if (BF16_CHAINS == 2) {
@@ -125,44 +139,52 @@ FT_VEC void run_bf16_tile(int64_t blocks, const float *a, int64_t a_row, const f
 #pragma GCC unroll 8
             for (int i = 0; i < BF16_ROWS; i++)
 #pragma GCC unroll 4
-                for (int j = 0; j < nv; j++) reg_store(&waiting[i][j * REG_LANES], even[i][j]);
+                for (int j = 0; j < nv; j++)
+                    reg_store(&waiting[i][j * REG_LANES], even[i][j]);
             one_chain(a, a_row, b, nv, 1, odd);
 #pragma GCC unroll 8
             for (int i = 0; i < BF16_ROWS; i++)
 #pragma GCC unroll 4
-                for (int j = 0; j < nv; j++) even[i][j] = reg_load(&waiting[i][j * REG_LANES]);
+                for (int j = 0; j < nv; j++)
+                    even[i][j] = reg_load(&waiting[i][j * REG_LANES]);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < BF16_ROWS; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) add_chains(even[i][j], odd[i][j], c + i * c_row + j * REG_LANES);
+            for (int j = 0; j < nv; j++)
+                add_chains(even[i][j], odd[i][j], c + i * c_row + j * REG_LANES);
     }
 }
 
 #if defined(FT_ISA_neon)
-// ARM judges whether a result is tiny before it is rounded. What it flushes holds all that is flushed by the contract, and where
-// it flushed nothing the bits are the contract's; else they are made again, in plain C. Training hardly ever comes there.
-static __attribute__((noinline)) void tile_again(int64_t blocks, const float *a, int64_t a_row, const float *b, const int width, float *c,
-                                                 int64_t c_row) {
+// ARM judges whether a result is tiny before it is rounded. What it flushes holds all that is flushed by the contract,
+// and where it flushed nothing the bits are the contract's; else they are made again, in plain C. Training hardly ever
+// comes there.
+static __attribute__((noinline)) void tile_again(int64_t blocks, const float *a, int64_t a_row, const float *b,
+                                                 const int width, float *c, int64_t c_row) {
     for (; blocks > 0; blocks--, a += BF16_BLOCK, b += BF16_BLOCK * width)
         for (int i = 0; i < BF16_ROWS; i++)
             for (int j = 0; j < width; j++) {
                 float sum[2] = {0, 0};
                 for (int k = 0; k < BF16_BLOCK; k++)
-                    sum[k % 2] = ft_bf16_fma(ft_bf16_operand(a[i * a_row + k]), ft_bf16_operand(b[k * width + j]), sum[k % 2]);
+                    sum[k % 2] =
+                        ft_bf16_fma(ft_bf16_operand(a[i * a_row + k]), ft_bf16_operand(b[k * width + j]), sum[k % 2]);
                 c[i * c_row + j] = ft_bf16_add(ft_bf16_operand(c[i * c_row + j]), ft_bf16_add(sum[0], sum[1]));
             }
 }
-FT_VEC void run_checked_tile(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row, const int nv) {
+FT_VEC void run_checked_tile(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row,
+                             const int nv) {
     float before[BF16_ROWS][BF16_VECTORS * REG_LANES];
     uint64_t status;
-    for (int i = 0; i < BF16_ROWS; i++) memcpy(before[i], c + i * c_row, (size_t)(nv * REG_LANES) * sizeof *c);
+    for (int i = 0; i < BF16_ROWS; i++)
+        memcpy(before[i], c + i * c_row, (size_t)(nv * REG_LANES) * sizeof *c);
     __asm__ volatile("mrs %0, fpsr" : "=r"(status));
     __asm__ volatile("msr fpsr, %0" ::"r"(status & ~(uint64_t)FLUSHED_A_RESULT) : "memory");
     run_bf16_tile(blocks, a, a_row, b, c, c_row, nv);
     __asm__ volatile("mrs %0, fpsr" : "=r"(status)::"memory");
     if (!(status & FLUSHED_A_RESULT)) return;
-    for (int i = 0; i < BF16_ROWS; i++) memcpy(c + i * c_row, before[i], (size_t)(nv * REG_LANES) * sizeof *c);
+    for (int i = 0; i < BF16_ROWS; i++)
+        memcpy(c + i * c_row, before[i], (size_t)(nv * REG_LANES) * sizeof *c);
     uint64_t control;
     __asm__ volatile("mrs %0, fpcr" : "=r"(control));
     __asm__ volatile("msr fpcr, %0" ::"r"(control & ~(uint64_t)FLUSH_OPERANDS_AND_RESULTS) : "memory");
@@ -173,16 +195,16 @@ FT_VEC void run_checked_tile(int64_t blocks, const float *a, int64_t a_row, cons
 #define run_checked_tile run_bf16_tile
 #endif
 
-#define FT_BF16_TILE(nv)                                                                                                              \
-    static void bf16_tile_##nv(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row) {               \
-        run_checked_tile(blocks, a, a_row, b, c, c_row, nv);                                                                          \
+#define FT_BF16_TILE(nv)                                                                                               \
+    static void bf16_tile_##nv(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c,                \
+                               int64_t c_row) {                                                                        \
+        run_checked_tile(blocks, a, a_row, b, c, c_row, nv);                                                           \
     }
 // A panel is packed by eight columns: narrow registers come in pairs.
 #if defined(FT_ISA_avx512)
 enum { BF16_GRAIN = 1 };
 FT_BF16_TILE(1)
-FT_BF16_TILE(2) FT_BF16_TILE(3)
-static bf16_tile *const bf16_tiles[] = {bf16_tile_1, bf16_tile_2, bf16_tile_3};
+FT_BF16_TILE(2) FT_BF16_TILE(3) static bf16_tile *const bf16_tiles[] = {bf16_tile_1, bf16_tile_2, bf16_tile_3};
 #elif defined(FT_ISA_avx2)
 enum { BF16_GRAIN = 1 };
 FT_BF16_TILE(1)
@@ -204,42 +226,48 @@ static bf16_tile *const bf16_tiles[] = {bf16_tile_2, bf16_tile_4};
 #endif
 enum { DOT_ROWS = 4, DOT_VECTORS = 3 };
 
-static inline FT_DOT __attribute__((always_inline)) void run_dot_tile(int64_t blocks, const float *a, int64_t a_row, const float *b,
-                                                                      float *c, int64_t c_row, const int nv) {
+static inline FT_DOT __attribute__((always_inline)) void
+run_dot_tile(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row, const int nv) {
     enum { WORDS = BF16_BLOCK / 2 };
     for (; blocks > 0; blocks--, a += WORDS, b += WORDS * nv * REG_LANES) {
         reg chain[2][DOT_ROWS][DOT_VECTORS]; // even, odd
 #pragma GCC unroll 8
         for (int i = 0; i < DOT_ROWS; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) chain[0][i][j] = chain[1][i][j] = reg_zero();
+            for (int j = 0; j < nv; j++)
+                chain[0][i][j] = chain[1][i][j] = reg_zero();
         for (int p = 0; p < WORDS; p += 2)
 #pragma GCC unroll 2
             for (int odd = 0; odd < 2; odd++) {
                 reg x[DOT_VECTORS];
 #pragma GCC unroll 4
-                for (int j = 0; j < nv; j++) x[j] = reg_load(b + ((p + odd) * nv + j) * REG_LANES);
+                for (int j = 0; j < nv; j++)
+                    x[j] = reg_load(b + ((p + odd) * nv + j) * REG_LANES);
 #pragma GCC unroll 8
                 for (int i = 0; i < DOT_ROWS; i++) {
                     const reg y = reg_set1(a[i * a_row + p + odd]);
 #pragma GCC unroll 4
-                    for (int j = 0; j < nv; j++) chain[odd][i][j] = _mm512_dpbf16_ps(chain[odd][i][j], (__m512bh)y, (__m512bh)x[j]);
+                    for (int j = 0; j < nv; j++)
+                        chain[odd][i][j] = _mm512_dpbf16_ps(chain[odd][i][j], (__m512bh)y, (__m512bh)x[j]);
                 }
             }
 #pragma GCC unroll 8
         for (int i = 0; i < DOT_ROWS; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) add_chains(chain[0][i][j], chain[1][i][j], c + i * c_row + j * REG_LANES);
+            for (int j = 0; j < nv; j++)
+                add_chains(chain[0][i][j], chain[1][i][j], c + i * c_row + j * REG_LANES);
     }
 }
-#define FT_DOT_TILE(nv)                                                                                                               \
-    static FT_DOT void dot_tile_##nv(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row) {         \
-        run_dot_tile(blocks, a, a_row, b, c, c_row, nv);                                                                              \
+#define FT_DOT_TILE(nv)                                                                                                \
+    static FT_DOT void dot_tile_##nv(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c,          \
+                                     int64_t c_row) {                                                                  \
+        run_dot_tile(blocks, a, a_row, b, c, c_row, nv);                                                               \
     }
 FT_DOT_TILE(1)
-FT_DOT_TILE(2) FT_DOT_TILE(3)
+FT_DOT_TILE(2)
+FT_DOT_TILE(3)
 #undef FT_DOT_TILE
-static bf16_tile *const dot_tiles[DOT_VECTORS] = {dot_tile_1, dot_tile_2, dot_tile_3};
+    static bf16_tile *const dot_tiles[DOT_VECTORS] = {dot_tile_1, dot_tile_2, dot_tile_3};
 
 // ---- AMX ------------------------------------------------------------------------------------------------------------
 
@@ -255,7 +283,8 @@ static FT_AMX sums_state amx_begin(void) {
         uint16_t bytes_of_row[16];
         uint8_t rows[16];
     } config = {.palette = 1};
-    for (int i = 0; i < 8; i++) config.bytes_of_row[i] = 64, config.rows[i] = AMX_SIDE;
+    for (int i = 0; i < 8; i++)
+        config.bytes_of_row[i] = 64, config.rows[i] = AMX_SIDE;
     _tile_loadconfig(&config);
     return 0;
 }
@@ -305,13 +334,13 @@ static bf16_tile *const amx_tiles[AMX_VECTORS] = {amx_tile_1, amx_tile_2};
 
 // ---- the units ------------------------------------------------------------------------------------------------------
 
-#define FT_BF16_PACK(words_)                                                                                                          \
-    static void pack_row_##words_(const uint16_t *x, int64_t k, float *out) { row_words(x, k, words_, out); }                          \
-    static void pack_rows_##words_(const uint16_t *b, int64_t ldb, int64_t k, int n, int width, float *out) {                          \
-        panel_of_rows(b, ldb, k, n, width, words_, out);                                                                              \
-    }                                                                                                                                 \
-    static void pack_columns_##words_(const uint16_t *b, int64_t ldb, int64_t k, int n, int width, float *out) {                       \
-        panel_of_columns(b, ldb, k, n, width, words_, out);                                                                           \
+#define FT_BF16_PACK(words_)                                                                                           \
+    static void pack_row_##words_(const uint16_t *x, int64_t k, float *out) { row_words(x, k, words_, out); }          \
+    static void pack_rows_##words_(const uint16_t *b, int64_t ldb, int64_t k, int n, int width, float *out) {          \
+        panel_of_rows(b, ldb, k, n, width, words_, out);                                                               \
+    }                                                                                                                  \
+    static void pack_columns_##words_(const uint16_t *b, int64_t ldb, int64_t k, int n, int width, float *out) {       \
+        panel_of_columns(b, ldb, k, n, width, words_, out);                                                            \
     }
 FT_BF16_PACK(WIDE)
 #if defined(FT_ISA_avx512)
@@ -332,14 +361,18 @@ typedef struct bf16_unit {
 } bf16_unit;
 
 // By ft_bf16_unit; an instruction set without one has its multiply-adds in the place.
-#define FT_BF16_FMA {BF16_ROWS, REG_LANES * BF16_GRAIN, BF16_VECTORS / BF16_GRAIN, BF16_BLOCK, pack_row_WIDE, pack_rows_WIDE, pack_columns_WIDE, sums_begin, sums_end, bf16_tiles}
+#define FT_BF16_FMA                                                                                                    \
+    {                                                                                                                  \
+        BF16_ROWS, REG_LANES *BF16_GRAIN, BF16_VECTORS / BF16_GRAIN, BF16_BLOCK, pack_row_WIDE, pack_rows_WIDE,        \
+            pack_columns_WIDE, sums_begin, sums_end, bf16_tiles                                                        \
+    }
 static const bf16_unit bf16_units[FT_BF16_UNITS] = {
     [FT_BF16_BY_FMA] = FT_BF16_FMA,
 #if defined(FT_ISA_avx512)
-    [FT_BF16_BY_DOT] = {DOT_ROWS, REG_LANES, DOT_VECTORS, BF16_BLOCK / 2, pack_row_SPLIT, pack_rows_SPLIT, pack_columns_SPLIT, sums_begin,
-                        sums_end, dot_tiles},
-    [FT_BF16_BY_AMX] = {AMX_ROWS, AMX_SIDE, AMX_VECTORS, BF16_BLOCK / 2, pack_row_PAIRED, pack_rows_PAIRED, pack_columns_PAIRED, amx_begin,
-                        amx_end, amx_tiles},
+    [FT_BF16_BY_DOT] = {DOT_ROWS, REG_LANES, DOT_VECTORS, BF16_BLOCK / 2, pack_row_SPLIT, pack_rows_SPLIT,
+                        pack_columns_SPLIT, sums_begin, sums_end, dot_tiles},
+    [FT_BF16_BY_AMX] = {AMX_ROWS, AMX_SIDE, AMX_VECTORS, BF16_BLOCK / 2, pack_row_PAIRED, pack_rows_PAIRED,
+                        pack_columns_PAIRED, amx_begin, amx_end, amx_tiles},
 #else
     [FT_BF16_BY_DOT] = FT_BF16_FMA,
     [FT_BF16_BY_AMX] = FT_BF16_FMA,
