@@ -3,7 +3,7 @@
 // the tensor cores multiply the values of a tile, the softmax of the next one is at work.
 // BANDED below: there is a window, or causality, or heads share keys. Tiles of keys that the block sees none of are not brought, each of its
 // warpgroups multiplies those that its own queries see some of, and a warp masks those that they see not all of. These are instances of
-// their own, so that the others stay what they were.
+// their own, so that the others stay as short as they were.
 // Same results as forward.cu as far as sums in another order allow, same dropout, bit by bit the same from run to run.
 #include "kernels/cuda/attention/softmax.h"
 #include "kernels/cuda/attention/warpgroup.h"

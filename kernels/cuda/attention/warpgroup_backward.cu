@@ -180,15 +180,16 @@ FT_DEVICE void exponentiate(float (&s)[OTHER / 8][4], float factor, const float 
     // puts them behind that wait.
     bool partly = valid < OTHER;
     if (BANDED) partly = partly || !ft_attention_reaches_all<OF_KEYS>(problem, own, 16, base, OTHER);
-    if (!partly) return;
-    const int here = own - base + int(threadIdx.x) % FT_WARP / 4; // the lane's first own row, counted from the tile's first row
+    if (partly) {
+        const int here = own - base + int(threadIdx.x) % FT_WARP / 4; // the lane's first own row, counted from the tile's first row
 #pragma unroll
-    for (int n = 0; n < OTHER / 8; n++)
+        for (int n = 0; n < OTHER / 8; n++)
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const int there = n * 8 + t + e % 2, mine = here + e / 2 * 8;
-            if (there >= valid || (BANDED && !ft_attention_sees(problem, OF_KEYS ? there : mine, OF_KEYS ? mine : there))) s[n][e] = 0.0f;
-        }
+            for (int e = 0; e < 4; e++) {
+                const int there = n * 8 + t + e % 2, mine = here + e / 2 * 8;
+                if (there >= valid || (BANDED && !ft_attention_sees(problem, OF_KEYS ? there : mine, OF_KEYS ? mine : there))) s[n][e] = 0.0f;
+            }
+    }
 }
 
 // Of P and <dout, V> what the products want: dS, and of keys P where it was kept. `own` and `base`: of the first row and column.
