@@ -87,7 +87,7 @@ static void test_losses_and_gradients(void **state) {
         float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
         gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
         assert_close("losses", got, want, n, 1e-5);
-        check_gradients(&f);
+        check_fixture_gradients(&f);
         free(got);
         free(want);
         close_fixture(&f);
@@ -292,7 +292,7 @@ static void test_thirty_steps(void **state) {
             const ft_parameter *q = &f.model.parameters.list[i];
             float *want = expected_parameter(&f, "after", q);
             double error = distance_but_keys(q, ft_parameter_weight(&f.model.parameters, i).data, want);
-            if (!has_no_gradient(&f, q->name) && !(error <= 3e-5 * norm_of(want, q->count)))
+            if (!fixture_has_no_gradient(&f, q->name) && !(error <= 3e-5 * norm_of(want, q->count)))
                 fail_msg("%s after 30 steps: %s differs by %.3g of %.3g", models[m], q->name, error, norm_of(want, q->count));
             free(want);
         }

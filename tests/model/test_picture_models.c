@@ -59,7 +59,7 @@ static void test_gradients(void **state) {
         float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
         gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
         assert_close("losses", got, want, n, 1e-5);
-        check_gradients(&f);
+        check_fixture_gradients(&f);
         free(got);
         free(want);
         close_fixture(&f);
