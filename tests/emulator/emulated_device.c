@@ -9,6 +9,7 @@
         return ft_fail(FT_FAILED, #name, "not among the emulated kernels");                                            \
     }
 NOT_HERE(gemm)
+NOT_HERE(int8_product) // of CPUs
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status run_##name(ft_device *device, const ft_##name##_args *args) {                                     \
