@@ -401,11 +401,7 @@ static ft_status take_common(ft_memory *m, size_t bytes, ft_memory_category cate
     return FT_OK;
 }
 
-ft_status ft_memory_alloc_common(ft_memory *m, size_t bytes, ft_memory_category category, const char *site, void **data) {
-    if (m->ranks.ranks < 2) {
-        FT_TRY(ft_memory_alloc(m, bytes, category, site, data));
-        return m->device->functions->fill(m->device, *data, 0, bytes);
-    }
+ft_status ft_memory_share(ft_memory *m, size_t bytes, ft_memory_category category, void **data) {
     *data = NULL;
     pthread_mutex_lock(&m->lock);
     const ft_status status = take_common(m, bytes, category, data);

@@ -94,6 +94,8 @@ ft_memory_ranks ft_memory_ranks_of(const ft_memory *memory); // ranks 1: there a
 // Is it another rank that has what is common for its own: fills it, reads it from files, counts it?
 static inline bool ft_memory_is_guest(const ft_memory *memory) { return ft_memory_ranks_of(memory).rank > 0; }
 ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
+// The same where there are several ranks.
+ft_status ft_memory_share(ft_memory *memory, size_t bytes, ft_memory_category category, void **data);
 // ft_memory_free gives it back, like all else.
 
 // Copies between memory of the host and a tensor of the run, wherever that lies: to and from the device they are queued, as the

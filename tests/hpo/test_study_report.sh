@@ -169,7 +169,7 @@ PYTHON
 
 # ---- mistakes --------------------------------------------------------------------------------------------------------------
 expect 2 study report nowhere && one_error "nowhere"
-expect 2 study report plain --json && one_error "--json"
+expect 2 study report plain --xml && one_error "--xml"
 expect 1 study report plain --output no/where.html && one_error "no/where.html"
 touch file && expect 1 study report plain --svg file/pictures && one_error "file"
 [ -z "$(find . -name '*.ft-*')" ] || fail "half a file was left: $(find . -name '*.ft-*')"
