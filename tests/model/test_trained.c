@@ -75,7 +75,11 @@ static void check(const char *model, const choice *c, const char *precision) {
         assert_int_equal(chosen, gradient.data != NULL);
         if (!chosen) continue;
         const int other = ft_parameters_find(&all.model.parameters, q->name);
-        if (memcmp(gradient.data, ft_parameter_gradient(&all.model.parameters, other).data, (size_t)q->count * sizeof(float)) != 0)
+        const float *of_all = ft_parameter_gradient(&all.model.parameters, other).data;
+        // Of bf16 a product may be split at multiples of 32 alone (kernels/ops/gemm.h). Where queries stand beside keys and values, gradients of their
+        // inputs are one product, else three; and no width here is such a multiple.
+        if (half ? !(distance(gradient.data, of_all, q->count) <= 2e-2 * norm_of(of_all, q->count) + 1e-6)
+                 : memcmp(gradient.data, of_all, (size_t)q->count * sizeof(float)) != 0)
             fail_msg("%s, %s, %s: the gradient of %s differs", model, c->parameters, precision, q->name);
     }
     close_fixture(&all);
