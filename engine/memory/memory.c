@@ -4,6 +4,7 @@
 #include "engine/memory/loop.h"
 
 #include "base/arena.h"
+#include "engine/memory/common.h"
 #include "engine/memory/layout.h"
 #include "engine/memory/meter.h"
 #include "engine/memory/refusal.h"
@@ -33,12 +34,6 @@ typedef struct pinned_buffer {
     char site[FT_SITE_BYTES];
 } pinned_buffer;
 
-typedef struct common_buffer {
-    void *data;
-    size_t bytes;
-    ft_memory_category category;
-} common_buffer;
-
 // A laid-out scope and how far its present run has come.
 typedef struct scope_plan {
     bool present;
@@ -57,9 +52,7 @@ struct ft_memory {
     size_t live_count, live_capacity;
     pinned_buffer *pinned; // of the host
     size_t pinned_count, pinned_capacity;
-    ft_memory_ranks ranks;
-    common_buffer *common; // that all ranks see
-    size_t common_count, common_capacity;
+    ft_common common; // what all ranks see
     // scopes
     bool recording;
     size_t room; // not 0: layouts are only asked whether they fit into this (ft_memory_ask)
@@ -87,7 +80,7 @@ ft_status ft_memory_create_with(ft_device *device, const ft_memory_options *opti
     m->device = device;
     m->options = *options;
     m->scope = m->outer = -1;
-    m->ranks.ranks = 1;
+    m->common.ranks.ranks = 1;
     m->limit = options->allocator.limit != 0 ? options->allocator.limit : device->total_bytes;
     m->options.allocator.limit = m->limit;
     ft_status status = ft_allocator_create(device, &m->options.allocator, &m->allocator);
@@ -105,19 +98,6 @@ ft_status ft_memory_create(ft_device *device, size_t limit, ft_memory **memory) 
     return ft_memory_create_with(device, &options, memory);
 }
 
-// False: it is no such buffer.
-static bool free_common(ft_memory *m, const void *data) {
-    size_t i = m->common_count;
-    while (i > 0 && m->common[i - 1].data != data) i--;
-    if (i == 0) return false;
-    const common_buffer b = m->common[i - 1];
-    m->common[i - 1] = m->common[--m->common_count];
-    if (m->ranks.rank == 0) m->meter.counters.common -= ft_group_share_bytes(b.bytes);
-    if (m->ranks.group != NULL) ft_group_unshare(m->ranks.group, b.data, b.bytes);
-    else m->device->functions->buffer_free(m->device, b.data, b.bytes);
-    return true;
-}
-
 ft_status ft_memory_destroy(ft_memory *m) {
     if (m == NULL) return FT_OK;
     ft_status status = FT_OK;
@@ -130,10 +110,7 @@ ft_status ft_memory_destroy(ft_memory *m) {
         status = ft_fail(FT_FAILED, m->pinned[0].site, "%zu pinned buffers were never freed, the first of %zu bytes", m->pinned_count,
                          m->pinned[0].bytes);
     for (size_t i = 0; i < m->pinned_count; i++) m->device->functions->host_free(m->device, m->pinned[i].data);
-    if (m->common_count > 0)
-        status = ft_fail(FT_FAILED, ft_memory_category_name(m->common[0].category), "%zu buffers of all ranks were never freed, the first of %zu bytes",
-                         m->common_count, m->common[0].bytes);
-    while (m->common_count > 0) (void)free_common(m, m->common[0].data);
+    status = ft_common_end(&m->common, m->device, &m->meter.counters, status);
     if (m->damaged) {
         ft_error_restore(&m->damage);
         status = m->damage.code;
@@ -145,7 +122,6 @@ ft_status ft_memory_destroy(ft_memory *m) {
     pthread_mutex_destroy(&m->lock);
     free(m->live);
     free(m->pinned);
-    free(m->common);
     free(m);
     return status;
 }
@@ -322,7 +298,7 @@ void ft_memory_free(ft_memory *m, void *data) {
     if (data == NULL) return;
     pthread_mutex_lock(&m->lock);
     if (in_arena(m, data)) free_place(m, data);
-    else if (!free_common(m, data)) free_block(m, data);
+    else if (!ft_common_free(&m->common, m->device, &m->meter.counters, data)) free_block(m, data);
     if (m->timeline != NULL) ft_timeline_note(m->timeline, &m->meter, false);
     pthread_mutex_unlock(&m->lock);
 }
@@ -378,33 +354,13 @@ bool ft_memory_is_pinned(ft_memory *m, const void *data) {
 
 // ---- what all ranks of a run see --------------------------------------------------------------------------------------
 
-void ft_memory_set_ranks(ft_memory *m, ft_memory_ranks ranks) { m->ranks = ranks.ranks > 1 ? ranks : (ft_memory_ranks){.ranks = 1}; }
-ft_memory_ranks ft_memory_ranks_of(const ft_memory *m) { return m->ranks; }
-
-static ft_status take_common(ft_memory *m, size_t bytes, ft_memory_category category, void **data) {
-    ft_memory_counters *c = &m->meter.counters;
-    if (m->common_count == m->common_capacity) {
-        const size_t capacity = m->common_capacity ? 2 * m->common_capacity : 16;
-        common_buffer *grown = ft_realloc(m->common, capacity, sizeof *grown, "the memory meter");
-        if (grown == NULL) return FT_NO_MEMORY;
-        m->common = grown;
-        m->common_capacity = capacity;
-    }
-    FT_TRY(m->ranks.group != NULL ? ft_group_share(m->ranks.group, bytes, data) : m->device->functions->buffer_alloc(m->device, bytes, data));
-    m->common[m->common_count++] = (common_buffer){*data, bytes, category};
-    if (m->ranks.rank > 0) return FT_OK;
-    c->common += ft_group_share_bytes(bytes);
-    if (c->common <= c->peak_common) return FT_OK;
-    c->peak_common = c->common;
-    memset(c->common_by_category, 0, sizeof c->common_by_category);
-    for (size_t i = 0; i < m->common_count; i++) c->common_by_category[m->common[i].category] += m->common[i].bytes;
-    return FT_OK;
-}
+void ft_memory_set_ranks(ft_memory *m, ft_memory_ranks ranks) { m->common.ranks = ranks.ranks > 1 ? ranks : (ft_memory_ranks){.ranks = 1}; }
+ft_memory_ranks ft_memory_ranks_of(const ft_memory *m) { return m->common.ranks; }
 
 ft_status ft_memory_share(ft_memory *m, size_t bytes, ft_memory_category category, void **data) {
     *data = NULL;
     pthread_mutex_lock(&m->lock);
-    const ft_status status = take_common(m, bytes, category, data);
+    const ft_status status = ft_common_take(&m->common, m->device, &m->meter.counters, bytes, category, data);
     pthread_mutex_unlock(&m->lock);
     return status;
 }
