@@ -9,6 +9,7 @@
 #define FT_CUDA_CUBLASLT_H
 
 #include "kernels/cuda/driver/driver.h"
+#include "kernels/cuda/driver/vendor_library.h"
 #include "kernels/ops/gemm_choice.h"
 
 #include <stdint.h>
@@ -61,8 +62,7 @@ enum {
 // ---- the library ------------------------------------------------------------------------------------------------
 
 typedef struct ft_cublaslt {
-    void *library;
-    char path[256];
+    ft_vendor_library library;
     size_t version; // 130001 is 13.0.1
     size_t (*get_version)(void);
     const char *(*status_name)(int status);

@@ -17,6 +17,7 @@
 
 #include "kernels/collectives/collectives.h"
 #include "kernels/cuda/driver/device.h"
+#include "kernels/cuda/driver/vendor_library.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,8 +67,7 @@ enum {
 // --------------------------------------------------------------------------------------------------------
 
 typedef struct ft_nccl {
-    void *library;
-    char path[256];
+    ft_vendor_library library;
     int version; // 22307 is 2.23.7
     const char *(*error_string)(int result);
     const char *(*last_error)(ft_nccl_comm comm);
