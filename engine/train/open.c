@@ -181,23 +181,23 @@ static const char *unit_of_bf16(const ft_room *room) {
     if (!ft_device_only_rounds(room->device)) return "";
     return ft_has_unit(units, FT_UNIT_AMX_BF16)      ? "; this processor has amx_bf16 for it"
            : ft_has_unit(units, FT_UNIT_AVX512_BF16) ? "; this processor has avx512_bf16 for it"
-                                                     : "; this processor has no unit for it: its products are those of fp32";
+                                                     : "; this processor has no unit for it, and is no faster with it";
 }
 
 // train.precision = auto keeps the results that people know, and says what the other choice would be.
-static void announce_precision(const ft_room *room) {
+static ft_status announce_precision(const ft_room *room) {
     ft_config other = *room->config;
     ft_memory_counters planned;
     ft_host_memory host;
     char fp32[24], bf16[24];
-    if (room->config->train.precision != FT_PRECISION_AUTO) return;
+    if (room->config->train.precision != FT_PRECISION_AUTO) return FT_OK;
     other.train.precision = FT_PRECISION_BF16;
-    if (ft_room_forecast_as(room, &other, &planned, &host) != FT_OK) {
-        ft_error_clear(); // other settings are of fp32 alone
-        return;
-    }
+    const ft_status status = ft_room_forecast_as(room, &other, &planned, &host);
+    if (status == FT_INVALID) return ft_error_clear(), FT_OK; // other settings are of fp32 alone: there is no choice to tell of
+    FT_TRY(status);
     ft_info("precision  fp32 (train.precision = auto): bf16 would reserve %s instead of %s%s", ft_bytes_text(planned.peak_reserved, bf16),
             ft_bytes_text(room->planned.peak_reserved, fp32), unit_of_bf16(room));
+    return FT_OK;
 }
 
 static ft_status announce(ft_trainer *t, bool *reserved) {
@@ -218,7 +218,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
                 ft_offload_text(ft_offload_set(room->config, room->device)));
     ft_info("           %s for %s", ft_bytes_text(room->host.peak, allocated), room->trunk != NULL ? "its part of the process" : "the whole process");
     if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
-    announce_precision(room);
+    FT_TRY(announce_precision(room));
     ft_stage_begin(room);
     return FT_OK;
 }

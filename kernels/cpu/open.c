@@ -203,9 +203,7 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
         return status;
     }
     cpu->threads = threads;
-#if FT_HAVE_ISA_avx512
-    cpu->has_vnni = __builtin_cpu_supports("avx512vnni");
-#endif
+    cpu->has_vnni = ft_has_unit(ft_cpu_units_here().usable, FT_UNIT_AVX512_VNNI);
     cpu->target = ft_cpu_target(threads);
     cpu->bf16 = isa->bf16;
     ft_device *d = &opened->device;
