@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 // ---- who starts and watches
-// -----------------------------------------------------------------------------------------------
 
 // Those that have heard of a failure end by themselves; this long they may take.
 static const double patience = 20;
@@ -202,7 +201,6 @@ ft_status ft_ranks_run(int ranks, int argc, char **argv) {
 }
 
 // ---- one of them
-// ------------------------------------------------------------------------------------------------------------
 
 static void say_nothing(void *owner, const char *text) {}
 

@@ -78,7 +78,6 @@ static size_t head_bytes(void) { return rounded(sizeof(header), page_bytes()); }
 static size_t stage_bytes(int ranks) { return (size_t)(ranks + 1) * STAGE; }
 
 // ---- waiting
-// ------------------------------------------------------------------------------------------------------------
 
 static long futex(atomic_uint *word, int operation, unsigned value, const struct timespec *timeout) {
     return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
@@ -203,7 +202,6 @@ static ft_status shared_barrier(ft_group *group) {
 static void shared_abort(ft_group *group, const ft_error *error) { end_group(of(group)->header, group->rank, error); }
 
 // ---- operations
-// -----------------------------------------------------------------------------------------------------------
 
 enum { OP_ALL_REDUCE = 1, OP_REDUCE_SCATTER, OP_ALL_GATHER, OP_BROADCAST, OP_SHARE };
 static const char *const op_names[] = {"?", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "share"};
@@ -381,7 +379,6 @@ static void shared_unshare(ft_group *group, void *data, size_t bytes) {
 }
 
 // ---- coming and going
-// -------------------------------------------------------------------------------------------------------
 
 static void shared_close(ft_group *group) {
     shared_group *g = of(group);
@@ -491,7 +488,6 @@ ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group) 
 }
 
 // ---- watching
-// -------------------------------------------------------------------------------------------------------------
 
 ft_status ft_shared_watch_open(int file, ft_shared_watch **watch) {
     *watch = ft_calloc(1, sizeof **watch, "who watches ranks");

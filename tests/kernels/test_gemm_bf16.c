@@ -4,7 +4,6 @@
 #include "half_matrix.h"
 
 // ---- the contract, once more
-// ------------------------------------------------------------------------------------------
 
 // To the nearest of 24 bits with any exponent; what is below 2^-126 then is a zero.
 static float rounded(long double exact) {
@@ -38,7 +37,6 @@ static uint32_t bits_of(float x) {
 }
 
 // ---- devices
-// ------------------------------------------------------------------------------------------------------------
 
 static const char *const names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx_bf16", "neon"};
 enum { NAMES = sizeof names / sizeof *names };
@@ -58,7 +56,6 @@ static int close_devices(void **unused) {
 }
 
 // ---- cases
-// --------------------------------------------------------------------------------------------------------------
 
 // ORDINARY numbers; TINY ones, whose products lie around 2^-126, denormals among them; SPECIAL: infinities, NaN, the
 // largest and zeros here and there; ANY bits.
@@ -242,7 +239,6 @@ static void amx_bf16_follows_the_contract(void **unused) { check_unit(4); }
 static void neon_follows_the_contract(void **unused) { check_unit(5); }
 
 // ---- numbers that say which contract it is
-// ---------------------------------------------------------------------------------
 
 // Products of A and B at k = 0 and so on, added to C. VDPBF16PS alone would make 2^24 of the first, the Intrinsics
 // Guide's TDPBF16PS too, and 0 of the second.
@@ -288,7 +284,6 @@ static void the_numbers_of_the_contract(void **unused) {
 }
 
 // ---- parts
-// ------------------------------------------------------------------------------------------------------------------
 
 // Rows and columns in parts of any size, and k in parts of 32 where C is fp32; rows that lie elsewhere.
 static void parts_have_the_bits_of_the_whole(void **unused) {

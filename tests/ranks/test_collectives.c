@@ -51,7 +51,6 @@ static void all_right(int ranks, rank_work *work) {
 }
 
 // ---- operations
-// -----------------------------------------------------------------------------------------------------------
 
 // Element i of rank r: exact in every type, also the sums of four of them.
 static double element(int rank, int64_t i) { return (double)((i * 7 + rank * 13) % 31 - 15); }
@@ -164,7 +163,6 @@ static bool in_order(ft_group *g) {
 static void sums_are_in_the_order_of_ranks(void **unused) { all_right(3, in_order); }
 
 // ---- shared buffers and points
-// ----------------------------------------------------------------------------------------------
 
 // A chain: every rank in turn adds to what the one before it left, round after round.
 static bool chain(ft_group *g) {
@@ -193,7 +191,6 @@ static void ranks_go_on_with_each_others_sums(void **unused) {
 }
 
 // ---- failures
-// ---------------------------------------------------------------------------------------------------------------
 
 static bool call_differs(ft_group *g) {
     float x[8] = {0};

@@ -31,7 +31,6 @@ static ft_status ask_others(nccl_group *g) {
 }
 
 // ---- failures
-// -----------------------------------------------------------------------------------------------------------
 
 // What is on its way is given up; the library waits for nobody then.
 static void give_up(nccl_group *g) {
@@ -90,7 +89,6 @@ static ft_status settle(nccl_group *g, const char *call, int result) {
 static ft_status driver_status(nccl_group *g, ft_status status) { return status == FT_OK ? FT_OK : end(g, status); }
 
 // ---- operations
-// ---------------------------------------------------------------------------------------------------------
 
 static int type_of(ft_dtype dtype) {
     switch (dtype) {
@@ -186,7 +184,6 @@ static void nccl_abort(ft_group *group, const ft_error *error) {
 }
 
 // ---- coming and going
-// ---------------------------------------------------------------------------------------------------
 
 static void nccl_close(ft_group *group) {
     nccl_group *g = of(group);

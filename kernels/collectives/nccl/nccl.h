@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 // ---- the library's types
-// ----------------------------------------------------------------------------------------------
 
 typedef struct ft_nccl_comm_object *ft_nccl_comm;
 typedef struct ft_nccl_id {
@@ -64,7 +63,6 @@ enum {
 #define FT_NCCL_CONFIG_MAGIC 0xcafebeefu
 
 // ---- the library
-// --------------------------------------------------------------------------------------------------------
 
 typedef struct ft_nccl {
     ft_vendor_library library;

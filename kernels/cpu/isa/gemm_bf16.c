@@ -58,7 +58,6 @@ static void pack_panel(const job *g, int64_t column, int n, int width, int64_t k
 }
 
 // ---- the sums before and after
-// ----------------------------------------------------------------------------------------
 
 static void load_row(ft_tensor c, int64_t row, int64_t column, int64_t n, float *to) {
     if (c.dtype == FT_F32)
@@ -113,7 +112,6 @@ static void end_sums(const job *g, const block *w) {
 }
 
 // ---- blocks
-// -------------------------------------------------------------------------------------------------------------
 
 // Columns of a block, cut into panels of nearly equal width.
 typedef struct panel {
@@ -220,7 +218,6 @@ ft_status FT_ISA_NAME(gemm_bf16)(ft_device *device, const ft_gemm_args *args) {
 
 #if defined(FT_ISA_avx512)
 // ---- does the unit keep the contract?
-// -------------------------------------------------------------------------------------
 
 // Two blocks of k, among them the pair that tells one order from another: from C = 2^24 two products of 1 make 2^24
 // + 2.

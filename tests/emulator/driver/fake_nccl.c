@@ -74,7 +74,6 @@ static void rest(long ns) {
 }
 
 // ---- ranks and each other
-// ---------------------------------------------------------------------------------------------
 
 static bool is_gone(ft_nccl_comm c, int rank) {
     member *m = &c->shared->member[rank];
@@ -110,7 +109,6 @@ static bool meet(ft_nccl_comm c) {
 }
 
 // ---- operations
-// -------------------------------------------------------------------------------------------------------
 
 typedef struct job {
     ft_nccl_comm comm;
@@ -283,7 +281,6 @@ static int queue(ft_nccl_comm comm, said what, const void *from, void *to, ft_cu
 }
 
 // ---- the library's functions
-// --------------------------------------------------------------------------------------------
 
 #define FT_NCCL_CALL(field, symbol, parameters) int symbol parameters;
 #include "kernels/collectives/nccl/nccl.def"

@@ -120,7 +120,6 @@ static void all_fine(const outcome *out, int ranks) {
 }
 
 // ---- what is right
-// ------------------------------------------------------------------------------------------------------
 
 enum { COUNT = 6 * 8000 }; // more than a piece of the fake's; a multiple of 2 and 3
 
@@ -260,7 +259,6 @@ static void sums_may_be_in_any_order(void **state) {
 }
 
 // ---- what goes wrong
-// ----------------------------------------------------------------------------------------------------
 
 static ft_status sums_for_ever(member *r) {
     const ft_device_functions *f = r->device->functions;
