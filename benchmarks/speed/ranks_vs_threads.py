@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Two CPU ranks of one thread beside one rank of two threads, TREC's mixed lengths, in turns, about 4 minutes.
+"""Two CPU ranks of one thread beside one rank of two threads, TREC's mixed lengths, in turns, about 7 minutes.
 
     python3 benchmarks/speed/ranks_vs_threads.py --train TREC/train.tsv [--batches 32,64] [--steps 60] [--rounds 4]
 
-Ranks cost what a smaller share of a batch costs (weights packed and gradients added to once for every rank) and what they wait for each other, since a
+Ranks cost what a smaller share of a batch costs (weights read and gradients added to once for every rank) and what they wait for each other, since a
 rank continues the sums of the one before it. So one rank of two threads that takes the same shares one after another (train.micro_batch) stands
 beside them: the rest is waiting. Tokens/s are those of run.json. The weights of both must be the same bits.
 """

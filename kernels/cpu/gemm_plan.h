@@ -20,7 +20,7 @@ enum {
     FT_GEMM_WIDEST_PANEL = 48,
     FT_GEMM_VECTOR = 16,
     FT_GEMM_SWAP_ROWS = 160,
-    FT_GEMM_DIRECT_ROWS = 96
+    FT_GEMM_DIRECT_ROWS = 96 // products of so few rows read B where it lies; for more, packing it costs less than fetching rows that lie apart
 };
 
 // One product in the micro-kernels' terms: C[m,n] = A[m,k] B[k,n].
