@@ -77,11 +77,13 @@ __attribute__((constructor)) static void set_up(void) {
                   {"virtual_memory=", &s.virtual_memory},
                   {"slices=", &s.slices},
                   {"memory=", &s.memory},
+                  {"limit=", &s.limit},
                   {"granularity=", &s.granularity},
                   {"taken=", &s.taken},
                   {"taken_from=", &s.taken_from},
                   {"schedule=", &s.schedule},
-                  {"seed=", &s.seed}};
+                  {"seed=", &s.seed},
+                  {"map_columns=", &s.map_columns}};
     const char *text = getenv("FAKE_CUDA");
     while (text != NULL && *text != '\0') {
         size_t i = 0;

@@ -13,8 +13,10 @@
 typedef struct fake_settings {
     char name[64];
     size_t version, init_result, devices, capability, multiprocessors, virtual_memory, slices, memory, granularity;
+    size_t limit; // what this process may have of a device, as under MPS: less is free then, the total stays; 0: none
     size_t taken, taken_from; // another program takes `taken` bytes of device 0 when more than `taken_from` would be in use
     size_t schedule, seed; // fake_schedule; of its random numbers
+    size_t map_columns; // a fault: maps for the copy engine begin so many numbers (of 16 bits) too late
 } fake_settings;
 
 // When queued work runs, within what streams and events demand. A missing event, or memory of the host that is touched

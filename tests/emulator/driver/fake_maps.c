@@ -20,7 +20,8 @@ int cuTensorMapEncodeTiled(ft_cu_tensor_map *map, unsigned type, uint32_t rank, 
     }
     DEMAND(strides[0] % 16 == 0 && strides[0] < (uint64_t)1 << 40 && strides[0] >= 2 * sizes[0], INVALID_VALUE);
     DEMAND(box[0] * 2 % 16 == 0 && box[0] * 2 <= 128, INVALID_VALUE); // of this swizzle
-    fake_tensor_map content = {FAKE_TENSOR_MAP, (uint64_t)(uintptr_t)base, sizes[0], sizes[1], strides[0], box[0], box[1]};
+    const uint64_t off = fake_set.map_columns;
+    fake_tensor_map content = {FAKE_TENSOR_MAP, (uint64_t)(uintptr_t)base + 2 * off, sizes[0] - off, sizes[1], strides[0], box[0], box[1]};
     memset(map, 0, sizeof *map);
     memcpy(map, &content, sizeof content);
     return 0;

@@ -115,7 +115,10 @@ static size_t somebody_else; // bytes of device 0 that another program has
 
 static size_t left_on(int device) {
     size_t gone = used[device] + (device == 0 ? somebody_else : 0);
-    return gone < fake_set.memory ? fake_set.memory - gone : 0;
+    const size_t left = gone < fake_set.memory ? fake_set.memory - gone : 0;
+    if (fake_set.limit == 0) return left;
+    const size_t own = used[device] < fake_set.limit ? fake_set.limit - used[device] : 0;
+    return own < left ? own : left;
 }
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {

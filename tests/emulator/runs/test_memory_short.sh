@@ -82,6 +82,20 @@ for options in "device.name=cuda" "device.name=cuda device.wait=true device.wait
     [ ! -e none ] || fail "a run that could not start left a directory"
 done
 
+# ---- a limit of MPS: less is free, the device's size is the same ---------------------------------------------------------------
+need=$(json base/run.json 'd["planned"]["peak_reserved_bytes"]')
+later=268435456 # what is left to code that is loaded later, of what is free
+trained limited "$driver,limit=$((later + need))"
+[ "$(device limited)" = cuda:0 ] || fail "a run that fits its limit: $(cat err)"
+cmp base/model/model.safetensors limited/model/model.safetensors || fail "under a limit: other bits"
+# A micro-batch that is left to the plan is fitted into it; what was asked for is refused before anything is taken.
+# shellcheck disable=SC2086
+FAKE_CUDA="$driver,limit=$((need - 1))" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda memory.limit=$need
+one_error "no room on the device: cuda:0 has"
+[ ! -e none ] || fail "a run that could not start left a directory"
+FAKE_CUDA="$driver,limit=67108864" expect 0 "$FTENGINE" devices --json
+[ "$(json out '[(x["total_bytes"], x["free_bytes"]) for x in d["devices"][1:]]')" = "[(1073741824, 67108864)]" ] || fail "devices: $(cat out)"
+
 # ---- a device that is too small -----------------------------------------------------------------------------------------
 trained small version=13000,memory=25165824
 [ "$(device small)" = cpu ] || fail "a run on a device that it does not fit"
