@@ -10,7 +10,7 @@ configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $(3) $$(co
 # without them the emulated kernels are skipped, and counted as that
 cuda_headers = tools/cuda_headers.sh || echo "make: no CUDA headers: the tests of the emulated kernels are skipped" >&2
 # without it the check of compiled kernels is skipped; without nvcc there are none
-cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassembler.sh || echo "make: no cuobjdump: kernels/sass is skipped" >&2
+cuda_disassembler = [ ! -e $(1)/libftengine_cuda.so ] || tools/cuda_disassembler.sh || echo "make: no cuobjdump: kernels/sass is skipped" >&2
 # labels of tests that are left out, and under sanitizers not even built
 LEAVE ?= full_size
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
@@ -37,7 +37,7 @@ test: ## build and run all tests
 	@$(call configure,release,$(BUILD))
 	@grep -q '^BUILD_TESTING:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -B $(BUILD) -D BUILD_TESTING=ON
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@$(cuda_disassembler)
+	@$(call cuda_disassembler,$(BUILD))
 	@$(call ctest,$(BUILD))
 
 check: ## build and run the tests whose names match NAME, a regular expression: make check NAME=kernels/gemm
@@ -60,6 +60,8 @@ dist: ## a tarball that runs wherever it is unpacked, in build-dist
 	@tools/install.sh build
 	@$(call configure,release-cuda,build-dist,-D BUILD_TESTING=OFF)
 	@cmake --build build-dist --parallel $(JOBS) --target dist_files
+	@$(call cuda_disassembler,build-dist)
+	@SOURCE_DIR=$$PWD BUILD_DIR=$$PWD/build-dist bash tests/kernels/cuda/test_sass.sh || [ $$? = 77 ]
 	@cd build-dist && cpack && ls -l $$PWD/*.tar.gz
 
 wheel: ## what pip installs, in build-wheel: the program, libftengine and the Python module in one file

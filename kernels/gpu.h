@@ -19,6 +19,13 @@ typedef struct ft_gpu {
     size_t total_bytes;
 } ft_gpu;
 
+// The library of our kernels that a driver gets.
+typedef struct ft_gpu_kernels {
+    char path[512];
+    int cuda; // that built it: 12040 is 12.4
+    char targets[120]; // "sm_80 sm_90a ptx_90"
+} ft_gpu_kernels;
+
 typedef struct ft_gpu_process {
     int64_t pid;    // as the driver numbers it: in a container, the host's number
     char name[32];  // "python3"; "" where the number is not one of this system's or the process has gone

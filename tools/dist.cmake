@@ -20,7 +20,7 @@ add_executable(ftengine_dist EXCLUDE_FROM_ALL ftengine.c)
 set_target_properties(ftengine_dist PROPERTIES FT_ARCHIVES ON OUTPUT_NAME ftengine RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/dist)
 target_link_libraries(ftengine_dist PRIVATE ft_engine ft_hpo)
 target_link_options(ftengine_dist PRIVATE -static-libgcc)
-add_custom_target(dist_files DEPENDS ftengine_dist pages $<TARGET_NAME_IF_EXISTS:ftengine_cuda>)
+add_custom_target(dist_files DEPENDS ftengine_dist pages $<TARGET_NAME_IF_EXISTS:ftengine_cuda> $<TARGET_NAME_IF_EXISTS:ftengine_cuda12>)
 
 install(TARGETS ftengine_dist RUNTIME DESTINATION bin COMPONENT dist EXCLUDE_FROM_ALL)
 foreach(package libjansson-dev libinih-dev libpcre2-dev libssl-dev libjpeg-dev libpng-dev libwebp-dev zlib1g-dev libzstd-dev libsqlite3-dev)

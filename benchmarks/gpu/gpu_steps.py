@@ -9,8 +9,8 @@ Models have the shapes of configs/models and random weights; words are drawn eve
 text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_texts.py) with batches of 16 and large ones. All
 sides train on the same texts: the first half warms up, the second is timed. The rivals have their batches by length, as the
 Trainer groups them (group_by_length), short and long batches in a drawn order; ftengine shuffles, having no padding.
-ftengine-graphs is ftengine with device.graphs=on; ftengine-wgmma, on sm_90 alone and in dense cases of BERT, has attention's path on
-warpgroups. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
+ftengine has attention on mma.sync everywhere, ftengine-graphs with device.graphs=on; ftengine-wgmma, on sm_90 alone and in dense cases of BERT, has
+it on warpgroups. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
 the batches that a rival ran before its time was over: a padded one executes its padding too, and is credited with it. Peak memory
 is the driver's, of the whole device over what was used before that side began (nvidia-smi). The rivals' models and optimizers stay
 on the GPU while others are measured, their activations do not: ftengine has that much less memory than alone.
@@ -52,7 +52,8 @@ RIVALS = {
 # What is computed by whose rules: (operations of attention are the fused kernel's, the last layer for the pooled rows alone).
 FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs", "ftengine-wgmma"}
 # Options, and what is in the environment.
-OURS = {"ftengine": ([], {}), "ftengine-graphs": (["device.graphs=on"], {}), "ftengine-wgmma": ([], {"FTENGINE_ATTENTION": "wgmma"})}
+MMA = {"FTENGINE_ATTENTION": "mma"}  # on sm_90 too, where warpgroups have a side of their own
+OURS = {"ftengine": ([], MMA), "ftengine-graphs": (["device.graphs=on"], MMA), "ftengine-wgmma": ([], {"FTENGINE_ATTENTION": "wgmma"})}
 # name: (lengths, texts a batch, batches a half)
 CASES = {
     "dense-512": ("512", 32, 8),

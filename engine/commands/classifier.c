@@ -15,6 +15,7 @@
 #include "engine/model/spec/adapter_config.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/job/fit.h"
+#include "engine/train/room/device_choice.h"
 #include "engine/train/room/gemm_tuning.h"
 #include "engine/train/repeat/repeat.h"
 #include "engine/train/room/limit.h"
@@ -82,7 +83,10 @@ static ft_status open_room(ft_classifier *c) {
     c->options.model.head.activation = c->settings.head_activation;
     const ft_config *o = &c->options;
     c->room.config = o;
-    FT_TRY(ft_device_open(o->device.name, (int)o->device.threads, o->device.isa, &c->room.device, NULL));
+    char why[FT_DEVICE_WHY], idle_gpu[96];
+    FT_TRY(ft_device_open(o->device.name, (int)o->device.threads, o->device.isa, &c->room.device, why));
+    ft_cpu_tell(why, false, idle_gpu);
+    ft_device_tell(c->room.device);
     FT_TRY(ft_gemm_tuning_apply(o, c->room.device, c->room.gemm_tuning));
     if (o->eval.batch_size != FT_AUTO) c->limits.max_sequences = o->eval.batch_size;
     else c->limits.max_tokens = TOKENS_AT_ONCE;

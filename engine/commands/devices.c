@@ -43,6 +43,7 @@ static const struct {
 // A CUDA device; or, with ordinal -1, the lack of all of them.
 typedef struct cuda_facts {
     ft_gpu chip;
+    ft_gpu_kernels kernels; // cuda 0: there are none for it
     bool has_free;
     size_t free_bytes;
     ledger_facts ledger;
@@ -113,7 +114,7 @@ static void read_cuda(const ft_gpus *gpus, int ordinal, cuda_facts *cuda) {
         ft_error_clear();
     }
     // Both say more than a context that fails.
-    if (ft_gpu_check(&cuda->chip) != FT_OK || ft_gpus_check_libraries(gpus) != FT_OK) answer(cuda);
+    if (ft_gpu_check(&cuda->chip) != FT_OK || ft_gpus_check_libraries(gpus, &cuda->kernels) != FT_OK) answer(cuda);
 }
 
 // ---- text --------------------------------------------------------------------------------------------------------
@@ -193,8 +194,10 @@ static void print_cuda(ft_gpus_driver driver, const cuda_facts *cuda) {
                chip->capability / 10, chip->capability % 10, chip->multiprocessors, chip->pci,
                ft_bytes_text(chip->total_bytes, total));
         if (cuda->has_free) printf(", %s free", ft_bytes_text(cuda->free_bytes, unused));
-        printf("\n        driver%s%s supports CUDA %d.%d\n", driver.release[0] != '\0' ? " " : "", driver.release,
+        printf("\n        driver%s%s supports CUDA %d.%d", driver.release[0] != '\0' ? " " : "", driver.release,
                driver.version / 1000, driver.version % 1000 / 10);
+        if (cuda->kernels.cuda != 0) printf(", kernels of CUDA %d.%d", cuda->kernels.cuda / 1000, cuda->kernels.cuda % 1000 / 10);
+        printf("\n");
         print_processes(cuda);
         print_ledger(&cuda->ledger);
         if (cuda->missing.code != FT_OK) printf("        missing: ");
@@ -281,6 +284,12 @@ static json_t *processes_json(const cuda_facts *cuda, bool *failed) {
     return list;
 }
 
+static json_t *kernels_json(const ft_gpu_kernels *kernels) {
+    char version[16];
+    snprintf(version, sizeof version, "%d.%d", kernels->cuda / 1000, kernels->cuda % 1000 / 10);
+    return json_pack("{s:o, s:s, s:s}", "library", ft_json_text(kernels->path), "cuda", version, "targets", kernels->targets);
+}
+
 static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
     const ft_gpu *chip = &cuda->chip;
     char name[24], capability[16];
@@ -301,6 +310,7 @@ static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
         ft_json_put(object, "processes", processes_json(cuda, failed), failed);
         ft_json_put(object, "processes_missing", missing_json(&cuda->unseen, failed), failed);
     }
+    if (cuda->kernels.cuda != 0) ft_json_put(object, "kernels", kernels_json(&cuda->kernels), failed);
     ft_json_put(object, "trains", json_boolean(cuda->missing.code == FT_OK), failed);
     ft_json_put(object, "missing", missing_json(&cuda->missing, failed), failed);
     return object;

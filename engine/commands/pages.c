@@ -22,12 +22,13 @@ static const struct {
     {"FTENGINE_LEDGER_DIR", "where reservations of memory are kept; by default /tmp/ftengine-UID"},
     {"FTENGINE_LEDGER_CAPACITY", "how much of a device's memory runs may reserve, as 80% or 16GiB"},
     {"FTENGINE_CUDA_MODULE", "the file with the CUDA kernels; by default beside the program or libftengine.so"},
+    {"FTENGINE_ATTENTION", "attention's path on tensor cores: mma, wgmma (compute capability 9.0), owner or auto; by default wgmma where it was checked on this GPU, else mma"},
     {"FTENGINE_CUBLASLT", "the library cuBLASLt; by default that of CUDA_HOME, CONDA_PREFIX or the loader"},
     {"HF_HOME, HF_HUB_CACHE", "where models that were pulled are kept"},
     {"HF_ENDPOINT, HF_TOKEN", "which hub is asked for models, and as whom"},
     {"SSL_CERT_FILE, REQUESTS_CA_BUNDLE", "whose certificates are accepted"},
     {"OMP_NUM_THREADS", "threads, where device.threads is 0"},
-    {"XDG_CACHE_HOME", "where tokenised texts are kept; by default ~/.cache"},
+    {"XDG_CACHE_HOME", "where tokenised texts are kept, and what checks of a GPU have found; by default ~/.cache"},
     {"NO_COLOR", "no colours"}};
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))

@@ -20,6 +20,10 @@ extern "C" ft_status ft_fail(ft_status code, const char *where, const char *form
     return host->fail(code, where, message);
 }
 
+#ifndef FT_CUDA_RUNTIME // (the emulator's modules say what they stand for)
+#define FT_CUDA_RUNTIME CUDART_VERSION
+#endif
+
 FT_KERNEL void probe_kernel() {}
 
 static ft_status ready() {
@@ -41,7 +45,7 @@ const ft_cuda_module_table *ft_cuda_module_get(const ft_cuda_module_host *of_pro
     static ft_cuda_module_table table;
     host = of_program;
     table.layout = ft_cuda_module_layout();
-    table.runtime = CUDART_VERSION;
+    table.runtime = FT_CUDA_RUNTIME;
     table.targets = FT_CUDA_TARGETS;
     table.ready = ready;
 #define FT_OP(name, what) table.ops.name = ft_cuda_##name;

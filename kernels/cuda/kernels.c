@@ -1,6 +1,7 @@
 #include "kernels/cuda/kernels.h"
 #include "base/arena.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 // ---- the op table: checks, then the kernels ---------------------------------------------------------------------
@@ -85,10 +86,15 @@ ft_status ft_cuda_open_with_kernels(int ordinal, ft_device **device) {
     return status;
 }
 
-ft_status ft_cuda_look_for_kernels(const ft_cuda_driver *driver) {
+ft_status ft_cuda_look_for_kernels(const ft_cuda_driver *driver, ft_gpu_kernels *kernels) {
     ft_cuda_module module;
     ft_cublaslt *lt;
     FT_TRY(ft_cuda_module_open(driver, &module));
+    if (kernels != NULL) {
+        *kernels = (ft_gpu_kernels){.cuda = module.table->runtime};
+        snprintf(kernels->path, sizeof kernels->path, "%s", module.path);
+        snprintf(kernels->targets, sizeof kernels->targets, "%s", module.table->targets);
+    }
     ft_cuda_module_close(&module);
     FT_TRY(ft_cublaslt_open(driver, &lt));
     ft_cublaslt_close(lt);

@@ -9,10 +9,11 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/opened.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/gpu.h"
 
 // driver, module and library are opened and belong to the device. FT_NO_DEVICE with what is missing.
 ft_status ft_cuda_open_with_kernels(int ordinal, ft_device **device);
-// What a run on that device would lack, without a context on it: FT_OK or FT_NO_DEVICE.
-ft_status ft_cuda_look_for_kernels(const ft_cuda_driver *driver);
+// What a run on that device would lack, without a context on it: FT_OK or FT_NO_DEVICE. kernels: which would be used; NULL is fine.
+ft_status ft_cuda_look_for_kernels(const ft_cuda_driver *driver, ft_gpu_kernels *kernels);
 
 #endif

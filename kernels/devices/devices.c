@@ -3,8 +3,10 @@
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/units.h"
+#include "kernels/cuda/attention/path.h"
 #include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/devices/self_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,15 @@ typedef struct opening {
 
 static ft_status open_cuda(void *context) {
     opening *o = context;
-    return ft_cuda_open_with_kernels(o->ordinal, &o->device);
+    FT_TRY(ft_cuda_open_with_kernels(o->ordinal, &o->device));
+    const ft_status status = ft_cuda_self_check(ft_cuda_of(o->device));
+    if (status == FT_OK) return FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_device_close(o->device);
+    ft_error_restore(&error);
+    o->device = NULL;
+    return status;
 }
 
 static ft_status open_cpu(void *context) {
@@ -61,7 +71,7 @@ typedef struct looking {
 static ft_status look_with(const ft_cuda_driver *driver, int ordinal, ft_device_facts *facts) {
     ft_cuda cuda = {.driver = driver};
     FT_TRY(ft_cuda_describe(&cuda, ordinal));
-    FT_TRY(ft_cuda_look_for_kernels(driver));
+    FT_TRY(ft_cuda_look_for_kernels(driver, NULL));
     *facts = (ft_device_facts){.target = cuda.device.target, .total_bytes = cuda.device.total_bytes};
     snprintf(facts->name, sizeof facts->name, "%s", cuda.name);
     return FT_OK;
@@ -91,6 +101,18 @@ ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) 
 ft_target ft_cuda_target(int sm_count, int compute_capability) {
     enum { PAGE = 2 << 20 };
     return (ft_target){.backend = FT_BACKEND_CUDA, .sm_count = sm_count, .compute_capability = compute_capability, .page_bytes = PAGE};
+}
+
+const char *ft_device_remark(const ft_device *device) {
+    return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ((const ft_cuda *)device)->remark : "";
+}
+
+const char *ft_device_attention(const ft_device *device) {
+    static const char *const names[] = {"mma.sync", "wgmma", "owner", "auto", "unknown", "mma.sync"}; // as in path.h
+    const ft_attention_path asked = ft_attention_path_asked();
+    if (device->target.backend != FT_BACKEND_CUDA || device->planned) return "";
+    const bool open = asked == FT_PATH_UNNAMED || (asked == FT_PATH_AUTO && device->target.compute_capability == 90);
+    return open ? (((const ft_cuda *)device)->warpgroups ? "wgmma" : "mma.sync") : names[asked];
 }
 
 bool ft_device_only_rounds(const ft_device *device) { return device->target.backend == FT_BACKEND_CPU; }

@@ -32,6 +32,10 @@ typedef struct ft_device_facts {
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
 // The target of a CUDA chip that need not be here, with pages of 2 MiB as all of them have; compute_capability: 80 for 8.0.
 ft_target ft_cuda_target(int sm_count, int compute_capability);
+// What people should hear of an open device: a part of it that is left alone, as the check at its first use has found. "": nothing.
+const char *ft_device_remark(const ft_device *device);
+// Which of its paths attention takes on tensor cores, where it has a choice: "wgmma", "mma.sync"...; "" of a device without.
+const char *ft_device_attention(const ft_device *device);
 // Does it compute bf16 and fp16 in fp32, and only round to them?
 bool ft_device_only_rounds(const ft_device *device);
 // Does it give the same bits however the rows of a batch are split over calls? (Else for the same split.)
@@ -76,8 +80,9 @@ ft_status ft_gpus_read(const ft_gpus *gpus, int ordinal, ft_gpu *gpu);
 ft_status ft_gpus_free_bytes(const ft_gpus *gpus, const ft_gpu *gpu, size_t *bytes);
 // FT_NO_DEVICE with what is missing, if the kernels cannot run on this chip.
 ft_status ft_gpu_check(const ft_gpu *gpu);
-// What a run on any of them would lack, kernels or cuBLASLt, without a context: FT_OK or FT_NO_DEVICE.
-ft_status ft_gpus_check_libraries(const ft_gpus *gpus);
+// What a run on any of them would lack, kernels or cuBLASLt, without a context: FT_OK or FT_NO_DEVICE. kernels: which a run would have; NULL
+// is fine.
+ft_status ft_gpus_check_libraries(const ft_gpus *gpus, ft_gpu_kernels *kernels);
 // Who uses its memory, by NVIDIA's management library, which comes with the driver: only for telling people. FT_NO_DEVICE with
 // the reason where nobody can say. To be given to ft_gpu_processes_free in any case.
 ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes);

@@ -45,7 +45,7 @@ ft_status ft_gpus_free_bytes(const ft_gpus *gpus, const ft_gpu *gpu, size_t *byt
 
 ft_status ft_gpu_check(const ft_gpu *gpu) { return ft_cuda_chip_check(gpu); }
 
-ft_status ft_gpus_check_libraries(const ft_gpus *gpus) { return ft_cuda_look_for_kernels(gpus->driver); }
+ft_status ft_gpus_check_libraries(const ft_gpus *gpus, ft_gpu_kernels *kernels) { return ft_cuda_look_for_kernels(gpus->driver, kernels); }
 
 ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes) { return ft_cuda_processes_read(gpu, processes); }
 

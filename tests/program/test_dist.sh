@@ -22,21 +22,26 @@ while IFS= read -r -d '' file; do
     elves=$((elves + 1))
     dynamic=$(LC_ALL=C readelf -d "$file") || fail "readelf of $file"
     needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic" | grep -vE '^(libc|libm|libpthread|libdl|librt|ld-linux-.*)\.so')
-    [ -z "$needed" ] || fail "$(basename "$file") needs $needed"
-    grep -qE 'RPATH|RUNPATH' <<<"$dynamic" && fail "$(basename "$file") names a directory of this machine"
+    [ -z "$needed" ] || [ -e "$(dirname "$file")/$needed" ] || fail "$(basename "$file") needs $needed"
+    grep -E 'RPATH|RUNPATH' <<<"$dynamic" | grep -qvF '[$ORIGIN]' && fail "$(basename "$file") names a directory of this machine"
 done < <(find "$top" -type f -size +3c -print0)
 expected=1
-[ -e "$BUILD_DIR/libftengine_cuda.so" ] && expected=2
+for library in libftengine_cuda.so libftengine_cuda12.so libcudart.so.12; do
+    [ -e "$BUILD_DIR/$library" ] && expected=$((expected + 1))
+done
 [ "$elves" = "$expected" ] || fail "$elves programs and libraries in it, not $expected"
 for file in share/doc/ftengine/README.md share/doc/ftengine/licences/{libjansson,libinih,libpcre2,libssl,zlib1g,libzstd,libsqlite3}-dev share/ftengine/configs/{reference,common,minilm_quickstart}.ini; do
     [ -s "$top/$file" ] || fail "$file is missing"
 done
 run() { env -i HOME="$scratch" PATH=/usr/bin:/bin "$program" "$@"; }
 run config "$top/share/ftengine/configs/bert_base.ini" >out 2>err || fail "a configuration in it is not read"
+for module in libftengine_cuda.so libftengine_cuda12.so; do
+    [ -e "$BUILD_DIR/$module" ] || continue
+    [ -s "$top/lib/$module" ] || fail "the CUDA kernels are missing: $module"
+    shown=$(LC_ALL=C nm -D --defined-only "$top/lib/$module" | awk '{ print $NF }')
+    [ "$shown" = ft_cuda_module_get ] || fail "$module shows more than its entry: $shown"
+done
 if [ -e "$BUILD_DIR/libftengine_cuda.so" ]; then
-    [ -s "$top/lib/libftengine_cuda.so" ] || fail "the CUDA kernels are missing"
-    shown=$(LC_ALL=C nm -D --defined-only "$top/lib/libftengine_cuda.so" | awk '{ print $NF }')
-    [ "$shown" = ft_cuda_module_get ] || fail "the CUDA kernels show more than their entry: $shown"
     run devices >out 2>err
     cat out err | grep -q "kernels are missing" && fail "the program does not find its kernels"
 fi

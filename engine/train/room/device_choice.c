@@ -35,7 +35,7 @@ ft_status ft_offer_add_cuda(ft_offer *o) {
     ft_status status = ft_gpus_open(&gpus);
     if (status == FT_NO_MEMORY) return status; // says nothing about the driver
     if (status == FT_OK) status = ft_gpus_count(gpus, &count);
-    bool kernels = status == FT_OK && count > 0 && ft_gpus_check_libraries(gpus) == FT_OK;
+    bool kernels = status == FT_OK && count > 0 && ft_gpus_check_libraries(gpus, NULL) == FT_OK;
     for (int i = 0; status == FT_OK && i < count && o->count < FT_CANDIDATES; i++) add_gpu(o, gpus, i, kernels);
     ft_error_clear(); // a device that does not answer is no offer
     ft_gpus_close(gpus);
@@ -64,4 +64,27 @@ ft_status ft_choose_device(const ft_config *config, char name[24]) {
     char text[24];
     ft_info("device     device.name=auto is %s: %s are free there, the most of all", name, ft_bytes_text(offer.free[best], text));
     return FT_OK;
+}
+
+void ft_device_tell(const ft_device *device) {
+    if (ft_device_remark(device)[0] != '\0') ft_warn("%s", ft_device_remark(device));
+}
+
+// The first GPU of this machine; "" where there is none, or no driver to ask.
+static void find_gpu(char name[static 96]) {
+    ft_gpus *gpus;
+    ft_gpu gpu;
+    if (ft_gpus_open(&gpus) == FT_OK && ft_gpus_read(gpus, 0, &gpu) == FT_OK) snprintf(name, 96, "%s", gpu.name);
+    ft_gpus_close(gpus);
+    ft_error_clear();
+}
+
+// No GPU is an ordinary machine. One that is there and lacks something is a run of days instead of hours, and easily overlooked.
+void ft_cpu_tell(const char *why, bool always, char idle_gpu[static 96]) {
+    idle_gpu[0] = '\0';
+    if (why[0] == '\0') return;
+    find_gpu(idle_gpu);
+    if (idle_gpu[0] == '\0' && !always) return;
+    if (idle_gpu[0] == '\0') ft_info("device     device.name=auto is the CPU: %s", why);
+    else ft_warn("a GPU (%s) is not used, device.name=auto is the CPU: %s", idle_gpu, why);
 }

@@ -17,5 +17,10 @@ ft_status ft_offer_add_cpu(ft_offer *offer);
 // What device.name = auto is to be opened as: "auto", or "cuda:N" for the one of several CUDA devices with most free memory
 // (and device.min_free_memory). Any other name is itself.
 ft_status ft_choose_device(const ft_config *config, char name[24]);
+// What was found of it when it was opened, as a warning; of most devices there is nothing to tell.
+void ft_device_tell(const ft_device *device);
+// That device.name = auto is the CPU, and why, where it is: a warning when a GPU is there, whose name is idle_gpu then, else ""; where none is
+// it is told as well if `always`. why: of ft_device_open.
+void ft_cpu_tell(const char *why, bool always, char idle_gpu[static 96]);
 
 #endif

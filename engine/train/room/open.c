@@ -52,22 +52,6 @@ static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
     return ft_device_open(name, threads / ranks > 0 ? threads / ranks : 1, config->device.isa, &room->device, why);
 }
 
-// The first GPU of this machine; "" where there is none, or no driver to ask.
-static void find_gpu(char name[static 96]) {
-    ft_gpus *gpus;
-    ft_gpu gpu;
-    if (ft_gpus_open(&gpus) == FT_OK && ft_gpus_read(gpus, 0, &gpu) == FT_OK) snprintf(name, 96, "%s", gpu.name);
-    ft_gpus_close(gpus);
-    ft_error_clear();
-}
-
-// No GPU is an ordinary machine. One that is there and lacks something is a run of days instead of hours, and easily overlooked.
-static void tell_cpu(const char *why, char idle_gpu[static 96]) {
-    find_gpu(idle_gpu);
-    if (idle_gpu[0] == '\0') ft_info("device     device.name=auto is the CPU: %s", why);
-    else ft_warn("a GPU (%s) is not used, device.name=auto is the CPU: %s", idle_gpu, why);
-}
-
 ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room) {
     char why[FT_DEVICE_WHY], name[24];
     *room = (ft_room){.job = job, .config = config};
@@ -79,7 +63,8 @@ ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room
         FT_TRY(ft_choose_device(config, name));
         FT_TRY(ft_company_device(config, name, room, why));
     }
-    if (why[0] != '\0') tell_cpu(why, room->idle_gpu);
+    ft_cpu_tell(why, true, room->idle_gpu);
+    ft_device_tell(room->device);
     FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning));
     FT_TRY(ft_room_check(config, room->device));
     return make_memory(room, 0);
@@ -89,6 +74,7 @@ ft_status ft_room_open_on(const ft_job *job, const char *name, ft_room *room) {
     const ft_config *config = job->config;
     *room = (ft_room){.job = job, .config = config};
     FT_TRY(ft_device_open(name, (int)config->device.threads, config->device.isa, &room->device, NULL));
+    ft_device_tell(room->device);
     FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning)); // a file of another chip makes this device none
     FT_TRY(make_memory(room, 0));
     return config->memory.timeline ? ft_memory_trace(room->memory) : FT_OK;

@@ -1,8 +1,8 @@
 // attention.h - what the attention kernels share: their arguments on the device, where a block works, dropout of scores.
 //
 // Two paths. Tensor cores: bf16 and fp16, head sizes 32, 64, 96 and 128, a positive scale, views aligned to 16 bytes. The plain path, with
-// fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. Two more, only when they are asked for
-// (path.h): warpgroups of sm_90a, and a backward by one owner.
+// fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. Two more (path.h): warpgroups of sm_90a, where they
+// were checked or are asked for, and a backward by one owner, for who asks.
 // Forward: a block owns rows of queries and passes over the keys. Backward: one pass owns queries and gives dQ, one owns
 // keys and gives dK and dV; both recompute the scores, so that no two blocks add to the same number.
 #ifndef FT_CUDA_ATTENTION_H
@@ -170,9 +170,9 @@ ft_status ft_attention_bias_gradient(ft_device *device, const ft_attention_backw
 
 // ---- warpgroups of sm_90a (warpgroup.cu, warpgroup_backward.cu) ------------------------------------------
 
-// What FTENGINE_ATTENTION (path.h) says. An error for a name that it does not know, and for wgmma where the device has no
-// such instructions. The path has not been tried on a chip yet, so nobody gets it who does not ask.
-ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
+// What FTENGINE_ATTENTION (path.h) says, and where it leaves it open, what the device was found fit for. An error for a name that it does not
+// know, and for wgmma where the device has no such instructions.
+ft_status ft_attention_takes_warpgroups(ft_device *device, bool *takes);
 // Of what has a tensor path and is aligned: head sizes 64 and 128, without a bias.
 template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
     return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 &&

@@ -1,13 +1,14 @@
 // path.h - which of attention's kernels for tensor cores a call gets, and why: plain C, for who plans scratch as for who
 // launches.
 //
-//     mma     mma.sync, the backward in two passes: every chip from 8.0 on. The default
+//     mma     mma.sync, the backward in two passes: every chip from 8.0 on
 //     wgmma   warpgroups of compute capability 9.0 (warpgroup.cu, warpgroup_backward.cu), causal and with shared keys too; what they are not made
 //             for - other head sizes, a bias - goes to mma
 //     owner   forward as mma, backward by one block a sequence and head (owner.cu)
 //     auto    of the three the one that counting favours on this chip, for this call
 //
-// FTENGINE_ATTENTION names one. A path that no chip has confirmed yet is nobody's who does not ask: that is all but the first.
+// FTENGINE_ATTENTION names one. Who names none gets wgmma where a check on this very GPU has found it to be mma's equal (self_check.h), and mma
+// elsewhere; so does `auto`, as far as warpgroups go. Who names wgmma or owner gets it unchecked: that is for measuring.
 #ifndef FT_CUDA_ATTENTION_PATH_H
 #define FT_CUDA_ATTENTION_PATH_H
 
@@ -19,12 +20,12 @@
 
 #define FT_ATTENTION_PATH_NAME "FTENGINE_ATTENTION"
 
-typedef enum ft_attention_path { FT_PATH_MMA, FT_PATH_WGMMA, FT_PATH_OWNER, FT_PATH_AUTO, FT_PATH_UNKNOWN } ft_attention_path;
+typedef enum ft_attention_path { FT_PATH_MMA, FT_PATH_WGMMA, FT_PATH_OWNER, FT_PATH_AUTO, FT_PATH_UNKNOWN, FT_PATH_UNNAMED } ft_attention_path;
 
 static inline ft_attention_path ft_attention_path_asked(void) {
     static const char *const names[] = {"mma", "wgmma", "owner", "auto"};
     const char *text = getenv(FT_ATTENTION_PATH_NAME);
-    if (text == NULL || text[0] == '\0') return FT_PATH_MMA;
+    if (text == NULL || text[0] == '\0') return FT_PATH_UNNAMED;
     for (int i = 0; i < FT_PATH_UNKNOWN; i++)
         if (strcmp(text, names[i]) == 0) return (ft_attention_path)i;
     return FT_PATH_UNKNOWN;

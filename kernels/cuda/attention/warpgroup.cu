@@ -273,7 +273,7 @@ FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
     FT_DYNAMIC_SHARED(bytes);
     warpgroup_block<T, D, false>(bytes, q, k, v, out, lse, problem);
 #else
-    __trap(); // ft_attention_asks_for_warpgroups does not let it come to this
+    __trap(); // ft_attention_takes_warpgroups does not let it come to this
 #endif
 }
 template <class T, int D>
@@ -303,13 +303,13 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_fo
 
 } // namespace
 
-ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks) {
+ft_status ft_attention_takes_warpgroups(ft_device *device, bool *takes) {
     const char *name = FT_ATTENTION_PATH_NAME;
     const ft_attention_path asked = ft_attention_path_asked();
-    *asks = false;
-    if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, owner nor auto", getenv(name));
-    if (asked != FT_PATH_WGMMA && asked != FT_PATH_AUTO) return FT_OK;
     const ft_cuda *cuda = ft_cuda_of(device);
+    *takes = cuda->warpgroups && (asked == FT_PATH_UNNAMED || asked == FT_PATH_AUTO);
+    if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, owner nor auto", getenv(name));
+    if (asked != FT_PATH_WGMMA) return FT_OK;
     int capability[2];
     for (int i = 0; i < 2; i++) {
         const unsigned what = i == 0 ? FT_CU_ATTRIBUTE_CAPABILITY_MAJOR : FT_CU_ATTRIBUTE_CAPABILITY_MINOR;
@@ -320,8 +320,8 @@ ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks) {
 #ifdef __CUDACC__
     built = strstr(FT_CUDA_TARGETS, "sm_90a") != nullptr;
 #endif
-    *asks = capability[0] == 9 && capability[1] == 0 && built;
-    if (*asks || asked == FT_PATH_AUTO) return FT_OK;
+    *takes = capability[0] == 9 && capability[1] == 0 && built;
+    if (*takes) return FT_OK;
     if (built)
         return ft_fail(FT_NO_DEVICE, name, "wgmma is for compute capability 9.0, %s has %d.%d: leave it out, or say mma", device->name,
                        capability[0], capability[1]);

@@ -437,7 +437,7 @@ FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
     FT_DYNAMIC_SHARED(bytes);
     warpgroup_block<T, D, OF_KEYS, false>(bytes, own0, own1, other0, other1, a);
 #else
-    __trap(); // ft_attention_asks_for_warpgroups does not let it come to this
+    __trap(); // ft_attention_takes_warpgroups does not let it come to this
 #endif
 }
 template <class T, int D, bool OF_KEYS>

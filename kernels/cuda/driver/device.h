@@ -31,6 +31,8 @@ struct ft_cuda {
     ft_cuda_range *ranges; // reserved
     ft_error lost;         // the first error of a call that could not return it; code FT_OK: none
     char name[16];         // "cuda:0"
+    bool warpgroups;       // attention on them is right on this GPU (kernels/devices/self_check.h)
+    char remark[512];      // what whoever opened it should tell people; "": nothing
 };
 
 static inline ft_cuda *ft_cuda_of(ft_device *device) { return (ft_cuda *)device; }

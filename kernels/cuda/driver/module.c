@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char file_name[] = "libftengine_cuda.so";
+// Built by any toolkit; built by one of CUDA 12, where the first is of a later one (kernels/cuda/CMakeLists.txt).
+static const char any_name[] = "libftengine_cuda.so", old_name[] = "libftengine_cuda12.so";
 
 static ft_status fail(ft_status code, const char *where, const char *message) {
     return ft_fail(code, where, "%s", message);
@@ -16,22 +17,26 @@ static ft_status fail(ft_status code, const char *where, const char *message) {
 // ---- finding it -------------------------------------------------------------------------------------------------
 
 // True when there is such a file; its path is then in module->path.
-static bool is_at(ft_cuda_module *module, const char *directory, const char *below) {
-    int length = snprintf(module->path, sizeof module->path, "%s%s/%s", directory, below, file_name);
+static bool is_at(ft_cuda_module *module, const char *directory, const char *below, const char *name) {
+    int length = snprintf(module->path, sizeof module->path, "%s%s/%s", directory, below, name);
     return length > 0 && (size_t)length < sizeof module->path && access(module->path, R_OK) == 0;
 }
 
-// Beside a file, and where `make install` puts it. The file's name is cut off.
-static bool is_near(ft_cuda_module *module, char *file) {
+// Beside a file, and where `make install` puts it. `names`: the first that is there at all. The file's name is cut off.
+static bool is_near(ft_cuda_module *module, char *file, const char *const names[2]) {
     static const char *const below[] = {"", "/../lib", "/../lib/ftengine"};
     char *slash = strrchr(file, '/');
     if (slash != NULL) *slash = '\0';
-    for (size_t i = 0; i < sizeof below / sizeof *below && file[0] != '\0'; i++)
-        if (is_at(module, file, below[i])) return true;
+    for (int n = 0; n < 2; n++)
+        for (size_t i = 0; i < sizeof below / sizeof *below && file[0] != '\0'; i++)
+            if (is_at(module, file, below[i], names[n])) return true;
     return false;
 }
 
-static ft_status find(ft_cuda_module *module) {
+// A driver runs what was built by CUDA of its own major release, whichever minor one, or of an earlier one.
+static ft_status find(const ft_cuda_driver *driver, ft_cuda_module *module) {
+    const bool is_old = driver->version < 13000;
+    const char *const names[2] = {is_old ? old_name : any_name, is_old ? any_name : old_name};
     const char *asked = getenv("FTENGINE_CUDA_MODULE");
     if (asked != NULL && asked[0] != '\0') {
         snprintf(module->path, sizeof module->path, "%s", asked);
@@ -43,11 +48,11 @@ static ft_status find(ft_cuda_module *module) {
     char library[PATH_MAX] = "", program[PATH_MAX];
     const bool told = dladdr((void *)find, &own) != 0 && own.dli_fname != NULL && strchr(own.dli_fname, '/') != NULL; // a bare name is no place
     if (told && realpath(own.dli_fname, library) == NULL) library[0] = '\0';
-    if (is_near(module, library)) return FT_OK;
+    if (is_near(module, library, names)) return FT_OK;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    if (is_near(module, program)) return FT_OK;
-    ft_fail(FT_NO_DEVICE, NULL, "the CUDA kernels are missing: %s was not found in %s or its ../lib", file_name, library[0] != '\0' ? library : program);
+    if (is_near(module, program, names)) return FT_OK;
+    ft_fail(FT_NO_DEVICE, NULL, "the CUDA kernels are missing: %s was not found in %s or its ../lib", any_name, library[0] != '\0' ? library : program);
     ft_hint("build it where nvcc 12.4 or later is (cmake finds it in PATH, CUDACXX or /usr/local/cuda), or set "
             "FTENGINE_CUDA_MODULE to it");
     return FT_NO_DEVICE;
@@ -71,7 +76,8 @@ static ft_status enter(const ft_cuda_driver *driver, ft_cuda_module *module) {
         ft_fail(FT_NO_DEVICE, driver->path, "the NVIDIA driver%s%s supports CUDA %d.%d, but the kernels need %d.0",
                 driver->release[0] != '\0' ? " " : "", driver->release, driver->version / 1000,
                 driver->version % 1000 / 10, table->runtime / 1000);
-        ft_hint("install a newer driver, or build the kernels with an nvcc of CUDA %d", driver->version / 1000);
+        ft_hint("install release 580 of the driver or a later one, or build kernels for this one too: tools/cuda12.sh fetches an nvcc of CUDA 12 "
+                "for cmake to find");
         return FT_NO_DEVICE;
     }
     module->table = table;
@@ -80,7 +86,7 @@ static ft_status enter(const ft_cuda_driver *driver, ft_cuda_module *module) {
 
 ft_status ft_cuda_module_open(const ft_cuda_driver *driver, ft_cuda_module *module) {
     *module = (ft_cuda_module){.library = NULL};
-    FT_TRY(find(module));
+    FT_TRY(find(driver, module));
     // The CUDA runtime in it registers with the process: once in, it stays.
     module->library = dlopen(module->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (module->library == NULL) {

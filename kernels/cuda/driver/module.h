@@ -47,7 +47,7 @@ typedef struct ft_cuda_module {
 } ft_cuda_module;
 
 // Where it is looked for: the file FTENGINE_CUDA_MODULE names; beside libftengine.so, where that holds this code, then beside the program; ../lib
-// and ../lib/ftengine from there. FT_NO_DEVICE says in one sentence what is missing: the file, a part of it, a newer driver.
+// and ../lib/ftengine from there. Of two modules a driver that knows CUDA 12 alone gets libftengine_cuda12.so. FT_NO_DEVICE says in one sentence what is missing: the file, a part of it, a newer driver.
 ft_status ft_cuda_module_open(const ft_cuda_driver *driver, ft_cuda_module *module);
 void ft_cuda_module_close(ft_cuda_module *module); // one that was never opened ({0}) is fine
 

@@ -161,7 +161,7 @@ for line in sys.stdin:
 FTENGINE = '''import json, os, sys
 if sys.argv[1] == "devices": print("cuda:0", os.environ.get("CHIP", "")); sys.exit(0)
 words = dict(w.split("=", 1) for w in sys.argv[2:] if "=" in w)
-side = "graphs" if "device.graphs" in words else os.environ.get("FTENGINE_ATTENTION", "ftengine")
+side = "graphs" if "device.graphs" in words else {"mma": "ftengine"}.get(os.environ.get("FTENGINE_ATTENTION"), "wgmma")
 if sys.argv[1] == "tune-gemm": json.dump({"products": []}, open(sys.argv[-1], "w")); sys.exit(0)
 print(side, "run", file=open("LOG", "a"))
 if os.environ.get("HANG"):

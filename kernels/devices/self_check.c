@@ -1,0 +1,292 @@
+#include "kernels/devices/self_check.h"
+
+#include "base/arena.h"
+#include "kernels/cuda/attention/path.h"
+#include "kernels/cuda/opened.h"
+#include "kernels/devices/verdict.h"
+#include "kernels/half.h"
+#include "kernels/ops/geometry.h"
+#include "kernels/philox.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { VERSION = 1 }; // of what is checked: another one forgets all verdicts
+static const char good[] = "good";
+
+// ---- one case ------------------------------------------------------------------------------------------------------
+
+// A block of 128 rows and one that is nearly empty, two tiles of keys; a sequence of three behind it, whose rows follow
+// in memory.
+enum { SEQUENCES = 2, ROWS = 133, ROOM = 1 << 20 };
+static const int32_t bounds[SEQUENCES + 1] = {0, 130, ROWS}, slots[SEQUENCES + 1] = {3, 1, 0};
+static const ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.5f, .loss_scale = 1};
+
+// Every instance once; dropout, which is none's own, in some.
+typedef struct attention_check {
+    ft_dtype dtype;
+    int32_t head_dim, heads;
+    bool shared; // keys and values of all heads, and causal
+    float dropout;
+} attention_check;
+static const attention_check checks[] = {
+    {FT_BF16, 64, 1, false, 0},  {FT_F16, 64, 1, false, 0.1f},  {FT_BF16, 64, 2, true, 0.1f}, {FT_F16, 64, 2, true, 0},
+    {FT_BF16, 128, 1, false, 0}, {FT_F16, 128, 1, false, 0.1f}, {FT_BF16, 128, 2, true, 0},   {FT_F16, 128, 2, true, 0},
+};
+
+// Where things lie in the buffer: what is read, then what is written.
+typedef struct places {
+    unsigned char *step, *bounds, *slots, *qkv, *dout, *results, *lse, *gradients, *scratch;
+    size_t qkv_bytes, out_bytes, lse_bytes, gradient_bytes, scratch_bytes, results_bytes;
+} places;
+
+static int64_t hidden_of(const attention_check *c) { return (int64_t)c->heads * c->head_dim; }
+static int64_t narrow_of(const attention_check *c) { return c->shared ? c->head_dim : hidden_of(c); }
+static int64_t columns_of(const attention_check *c) { return hidden_of(c) + 2 * narrow_of(c); }
+
+static places place_all(const attention_check *c, unsigned char *at) {
+    places p = {.qkv_bytes = (size_t)(ROWS * columns_of(c)) * sizeof(uint16_t),
+                .out_bytes = (size_t)(ROWS * hidden_of(c)) * sizeof(uint16_t),
+                .lse_bytes = (size_t)(ROWS * c->heads) * sizeof(float)};
+    p.gradient_bytes = p.qkv_bytes;
+    p.scratch_bytes = ft_cuda_aligned((size_t)(ROWS * c->heads) * sizeof(float)); // <dout, out>
+    const struct {
+        unsigned char **place;
+        size_t bytes;
+    } all[] = {{&p.step, sizeof step}, {&p.bounds, sizeof bounds},       {&p.slots, sizeof slots},
+               {&p.qkv, p.qkv_bytes},  {&p.dout, p.out_bytes},           {&p.results, p.out_bytes},
+               {&p.lse, p.lse_bytes},  {&p.gradients, p.gradient_bytes}, {&p.scratch, p.scratch_bytes}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        *all[i].place = at;
+        at += ft_cuda_aligned(all[i].bytes);
+    }
+    p.results_bytes = (size_t)(p.scratch - p.results);
+    return p;
+}
+
+// Scores apart by about 1.3: neither all keys alike nor one alone.
+static void draw(ft_dtype dtype, uint16_t *out, size_t bytes, uint64_t *state) {
+    for (size_t i = 0; i < bytes / sizeof *out; i++) {
+        const float number = (float)((double)(ft_splitmix64(++*state) >> 40) * 0x1p-22 - 2.0);
+        ft_narrow(dtype, &number, &out[i], 1);
+    }
+}
+
+// Both directions by the path that cuda->warpgroups says, on memory that is NaN before it is written.
+static ft_status run(ft_cuda *cuda, const attention_check *c, const places *p, void *results) {
+    ft_device *d = &cuda->device;
+    const int64_t hidden = hidden_of(c), narrow = narrow_of(c), cols = columns_of(c);
+    const ft_tensor qkv = ft_matrix(p->qkv, ROWS, cols, c->dtype),
+                    gradients = ft_matrix(p->gradients, ROWS, cols, c->dtype);
+    const ft_attention_forward_args forward = {
+        .shape = {.heads = c->heads,
+                  .head_dim = c->head_dim,
+                  .sequences = SEQUENCES,
+                  .max_queries = bounds[1],
+                  .max_keys = bounds[1],
+                  .cu_queries = (const int32_t *)(void *)p->bounds,
+                  .cu_keys = (const int32_t *)(void *)p->bounds,
+                  .scale = 1 / sqrtf((float)c->head_dim),
+                  .causal = c->shared,
+                  .key_heads = c->shared ? 1 : 0,
+                  .dropout = {.probability = c->dropout,
+                              .layer = 1,
+                              .site = FT_SITE_ATTENTION,
+                              .step = (const ft_step_state *)(void *)p->step,
+                              .sequence_slot = (const int32_t *)(void *)p->slots}},
+        .q = ft_columns(qkv, 0, hidden),
+        .k = ft_columns(qkv, hidden, narrow),
+        .v = ft_columns(qkv, hidden + narrow, narrow),
+        .out = ft_matrix(p->results, ROWS, hidden, c->dtype),
+        .lse = ft_matrix(p->lse, ROWS, c->heads, FT_F32)};
+    const ft_attention_backward_args backward = {.shape = forward.shape,
+                                                 .q = forward.q,
+                                                 .k = forward.k,
+                                                 .v = forward.v,
+                                                 .out = forward.out,
+                                                 .lse = forward.lse,
+                                                 .dout = ft_matrix(p->dout, ROWS, hidden, c->dtype),
+                                                 .dq = ft_columns(gradients, 0, hidden),
+                                                 .dk = ft_columns(gradients, hidden, narrow),
+                                                 .dv = ft_columns(gradients, hidden + narrow, narrow),
+                                                 .workspace = {p->scratch, p->scratch_bytes}};
+    FT_TRY(d->functions->fill(d, p->results, 0xFF, p->results_bytes));
+    FT_TRY(FT_RUN(d, attention_forward, &forward));
+    FT_TRY(FT_RUN(d, attention_backward, &backward));
+    FT_TRY(d->functions->download(d, results, p->results, p->results_bytes));
+    return d->functions->sync(d);
+}
+
+// ---- judging -------------------------------------------------------------------------------------------------------
+
+static float number_of(ft_dtype dtype, const unsigned char *matrix, int64_t i) {
+    uint16_t bits;
+    float x;
+    memcpy(&bits, matrix + (size_t)i * sizeof bits, sizeof bits);
+    ft_widen(dtype, &bits, &x, 1);
+    return x;
+}
+
+// The worst row of a head in columns [first, first + width), as a part of that row of `want`, or of a quarter of the
+// mean row where it is less: a gradient is a difference of sums and may be next to nothing. Infinite where one is no
+// number.
+static double worst_row(const attention_check *c, const unsigned char *got, const unsigned char *want, int64_t stride,
+                        int64_t first, int64_t width) {
+    const int64_t heads = width / c->head_dim;
+    double mean = 0, worst = 0;
+    for (int judging = 0; judging < 2; judging++)
+        for (int64_t i = 0; i < ROWS * heads; i++) {
+            const int64_t at = i / heads * stride + first + i % heads * c->head_dim;
+            double square = 0, off = 0;
+            for (int64_t e = at; e < at + c->head_dim; e++) {
+                const double y = (double)number_of(c->dtype, want, e),
+                             difference = (double)number_of(c->dtype, got, e) - y;
+                square += y * y;
+                off += difference * difference;
+            }
+            if (!judging)
+                mean += square / (double)(ROWS * heads);
+            else
+                worst = fmax(worst, isfinite(off) ? sqrt(off / fmax(square, mean / 16)) : INFINITY);
+        }
+    return worst;
+}
+
+static double worst_lse(const unsigned char *got, const unsigned char *want, int32_t heads) {
+    double worst = 0;
+    for (size_t i = 0; i < (size_t)(ROWS * heads); i++) {
+        float x, y;
+        memcpy(&x, got + i * sizeof x, sizeof x);
+        memcpy(&y, want + i * sizeof y, sizeof y);
+        worst = fmax(worst, isfinite(x) ? fabs((double)x - (double)y) : INFINITY);
+    }
+    return worst;
+}
+
+// Both paths round probabilities and results to 16 bits, each off by 0.7 units in the last place forward and 0.8
+// backward where a card is judged by the CPU (benchmarks/gpu/gpu_ops_attention.c); so they may be twice as far apart.
+// `what` is "" where they are not.
+static void judge(const attention_check *c, const places *p, const unsigned char *got, const unsigned char *want,
+                  char what[FT_VERDICT_TEXT]) {
+    const int64_t hidden = hidden_of(c), narrow = narrow_of(c), cols = columns_of(c);
+    const size_t lse = (size_t)(p->lse - p->results), gradients = (size_t)(p->gradients - p->results);
+    const double unit = c->dtype == FT_BF16 ? 0x1p-7 : 0x1p-10;
+    const struct {
+        const char *name;
+        double worst, allowed;
+    } parts[] = {{"out", worst_row(c, got, want, hidden, 0, hidden), 2 * unit},
+                 {"lse", worst_lse(got + lse, want + lse, c->heads), 1e-3},
+                 {"dq", worst_row(c, got + gradients, want + gradients, cols, 0, hidden), 4 * unit},
+                 {"dk", worst_row(c, got + gradients, want + gradients, cols, hidden, narrow), 4 * unit},
+                 {"dv", worst_row(c, got + gradients, want + gradients, cols, hidden + narrow, narrow), 4 * unit}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && what[0] == '\0'; i++)
+        if (!(parts[i].worst <= parts[i].allowed))
+            snprintf(what, FT_VERDICT_TEXT, "%s of %s, heads of %d%s, is %.2g off, %.2g is rounding", parts[i].name,
+                     ft_dtype_name(c->dtype), c->head_dim, c->shared ? ", causal" : "", parts[i].worst,
+                     parts[i].allowed);
+}
+
+static ft_status check_one(ft_cuda *cuda, const attention_check *c, unsigned char *on_device, unsigned char *on_host,
+                           char what[FT_VERDICT_TEXT]) {
+    ft_device *d = &cuda->device;
+    const places p = place_all(c, on_device);
+    uint64_t state = 1;
+    uint16_t *drawn = (uint16_t *)(void *)on_host;
+    unsigned char *got = on_host, *want = on_host + ROOM;
+    FT_TRY(d->functions->upload(d, p.step, &step, sizeof step));
+    FT_TRY(d->functions->upload(d, p.bounds, bounds, sizeof bounds));
+    FT_TRY(d->functions->upload(d, p.slots, slots, sizeof slots));
+    draw(c->dtype, drawn, p.qkv_bytes + p.out_bytes, &state);
+    FT_TRY(d->functions->upload(d, p.qkv, drawn, p.qkv_bytes));
+    FT_TRY(d->functions->upload(d, p.dout, on_host + p.qkv_bytes, p.out_bytes));
+    FT_TRY(d->functions->sync(d)); // what was drawn is written over
+    cuda->warpgroups = true;
+    ft_status status = run(cuda, c, &p, got);
+    cuda->warpgroups = false;
+    FT_TRY(status);
+    FT_TRY(run(cuda, c, &p, want));
+    judge(c, &p, got, want, what);
+    return FT_OK;
+}
+
+static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
+    ft_device *d = &cuda->device;
+    void *on_device = NULL;
+    unsigned char *on_host = ft_calloc(2, ROOM, "the results of a check");
+    if (on_host == NULL) return FT_NO_MEMORY;
+    ft_status status = d->functions->buffer_alloc(d, ROOM, &on_device);
+    for (size_t i = 0; status == FT_OK && i < sizeof checks / sizeof *checks && what[0] == '\0'; i++)
+        status = check_one(cuda, &checks[i], on_device, on_host, what);
+    if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
+    free(on_host);
+    return status;
+}
+
+// ---- the check -----------------------------------------------------------------------------------------------------
+
+static void remark(ft_cuda *cuda, const ft_verdict *v, const char *why) {
+    snprintf(cuda->remark, sizeof cuda->remark,
+             "attention on warpgroups of %s is left alone, mma.sync computes it: %s%s%.*s%s", cuda->name, why,
+             v->path[0] != '\0' ? " (" : "", 120, v->path, v->path[0] != '\0' ? ")" : "");
+}
+
+// Of a check that was refused: an outcome like any other where the device works on, else an error.
+static ft_status refused(ft_cuda *cuda, ft_verdict *v, ft_status status) {
+    ft_error error;
+    char what[FT_VERDICT_TEXT];
+    ft_error_save(&error);
+    snprintf(what, sizeof what, "its check failed: %.150s", ft_error_message());
+    const bool memory = status == FT_NO_MEMORY; // says nothing of the path
+    ft_verdict_write(v, memory ? "" : what);
+    if (memory || cuda->device.functions->sync(&cuda->device) == FT_OK) {
+        remark(cuda, v, what);
+        ft_error_clear();
+        return FT_OK;
+    }
+    ft_error_restore(&error);
+    ft_hint("this was the check of attention on warpgroups; a run from here on goes without, as with "
+            "FTENGINE_ATTENTION=mma");
+    return status;
+}
+
+static void subject_of(const ft_cuda *cuda, char *out, size_t size) {
+    const ft_cuda_module *module = &cuda->kernels->module;
+    struct stat file = {.st_size = 0};
+    (void)stat(module->path, &file);
+    snprintf(out, size, "%d %s %s driver %d %s module %s %lld %lld.%09ld", VERSION, cuda->device.place,
+             cuda->device.description, cuda->driver->version, cuda->driver->release, module->path,
+             (long long)file.st_size, (long long)file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
+}
+
+ft_status ft_cuda_self_check(ft_cuda *cuda) {
+    const ft_attention_path asked = ft_attention_path_asked();
+    char subject[1200], what[FT_VERDICT_TEXT] = "";
+    ft_verdict v;
+    if (cuda->device.target.compute_capability != 90 || strstr(cuda->kernels->module.table->targets, "sm_90a") == NULL)
+        return FT_OK;
+    if (asked != FT_PATH_UNNAMED && asked != FT_PATH_AUTO) return FT_OK;
+    subject_of(cuda, subject, sizeof subject);
+    ft_verdict_open(&v, "attention", subject);
+    ft_status status = FT_OK;
+    if (v.text[0] == '\0') {
+        ft_verdict_write(&v, FT_VERDICT_BEGUN);
+        status = check_all(cuda, what);
+        if (status != FT_OK) {
+            status = refused(cuda, &v, status);
+            ft_verdict_close(&v);
+            return status;
+        }
+        snprintf(v.text, sizeof v.text, "%s", what[0] != '\0' ? what : good);
+        ft_verdict_write(&v, v.text);
+    }
+    cuda->warpgroups = strcmp(v.text, good) == 0;
+    if (strcmp(v.text, FT_VERDICT_BEGUN) == 0)
+        remark(cuda, &v, "its check has begun and never ended");
+    else if (!cuda->warpgroups)
+        remark(cuda, &v, v.text);
+    ft_verdict_close(&v);
+    return FT_OK;
+}
