@@ -55,7 +55,7 @@ struct instruction {
     kind_ kind = PLAIN;
     bool acts = false;     // others may see that it was there
     bool together = false; // lanes must come to it together:
-    bool moves = false, writes_list = false; // mov; the registers in list[0] are written
+    bool moves = false, is_store = false, writes_list = false; // mov; st, of the registers in list[0]; these are written
     operand named;         // these; none: all of the warp
     operand guard;
     int target = -1, link = -1; // of a branch or call; the slot where a function keeps the way back
@@ -141,7 +141,7 @@ struct warp {
     block *in;
     int number;
     std::vector<uint32_t> file;
-    std::vector<uint64_t> dated; // when a slot was written, where products ask
+    std::vector<uint64_t> dated, seen; // when a slot was written, and when it was read, where products ask
     uint64_t now = 0, fenced = 0;
     uint32_t alive = 0, waiting = 0; // lanes; those that wait for others of the warp
     uint32_t pc[WARP];

@@ -552,7 +552,8 @@ std::unique_ptr<kernel> module::read(const std::string &name) const {
         k->has_products |= is("wgmma.");
         k->has_proxy |= is("wgmma.") || is("cp.async.bulk.");
         i.moves = is("mov.") && i.from[0].slot >= 0 && i.guard.slot < 0;
-        i.writes_list = !is("wgmma.") && !is("st.");
+        i.is_store = is("st.");
+        i.writes_list = !is("wgmma.") && !i.is_store;
     }
     return k;
 }

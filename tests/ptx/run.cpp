@@ -15,7 +15,7 @@ void begin(warp &w, block &in, int number) {
     w.in = &in;
     w.number = number;
     w.file = k.image;
-    if (k.has_products) w.dated.assign(k.image.size() / WARP, 0);
+    if (k.has_products) w.dated.assign(k.image.size() / WARP, 0), w.seen = w.dated;
     const uint32_t threads = of.threads[0] * of.threads[1] * of.threads[2];
     w.local.assign(k.local_bytes * WARP, 0xff);
     for (int l = 0; l < WARP; l++) {
@@ -41,8 +41,13 @@ void begin(warp &w, block &in, int number) {
     if (w.alive == 0) w.state = warp::DONE;
 }
 
-// When registers were written, for wgmma.fence; a mov hands the date on, for the compiler moves values between registers at will.
+// When registers were written and read, for wgmma.fence; a mov hands the date on and reads nothing, for the compiler moves values between
+// registers at will.
 void date(warp &w, const instruction &i) {
+    for (const operand &o : i.from)
+        if (o.slot >= 0 && !i.moves) w.seen[size_t(o.slot)] = w.now;
+    for (size_t n = 0; i.is_store && n < i.list[0].size(); n++)
+        w.seen[size_t(i.list[0][n].slot)] = w.now;
     if (i.to.slot >= 0) w.dated[size_t(i.to.slot)] = i.moves ? w.dated[size_t(i.from[0].slot)] : w.now;
     if (!i.writes_list) return;
     for (const operand &o : i.list[0])

@@ -89,9 +89,14 @@ void reckon(warp &w, const product &p) {
         }
 }
 
-void must_be_fenced(warp &w, const std::vector<operand> &registers, const char *what) {
-    for (const operand &o : registers)
+// "between a register access by a thread in the warpgroup and any wgmma.mma_async that accesses the same registers": of a left operand that
+// somebody reads too, nothing can come.
+void must_be_fenced(warp &w, const std::vector<operand> &registers, bool are_sums) {
+    const char *what = are_sums ? "registers of the sums" : "registers of the left operand";
+    for (const operand &o : registers) {
         if (w.dated[size_t(o.slot)] > w.fenced) fail("wgmma with %s that were written behind the last wgmma.fence", what);
+        if (are_sums && w.seen[size_t(o.slot)] > w.fenced) fail("wgmma with %s that were read behind the last wgmma.fence", what);
+    }
 }
 
 void start(warp &w, const instruction &i, uint32_t lanes) {
@@ -103,10 +108,10 @@ void start(warp &w, const instruction &i, uint32_t lanes) {
     const uint32_t adds = w.predicate(i.from[2]);
     if (adds != 0 && adds != EVERY_LANE) fail("a predicate that differs between the lanes of a warp");
     p.adds = adds != 0;
-    must_be_fenced(w, i.list[1], "registers of the left operand");
+    must_be_fenced(w, i.list[1], false);
     const int first = i.list[0][0].slot;
     if (w.summing.find(first) == w.summing.end()) {
-        must_be_fenced(w, i.list[0], "registers of the sums");
+        must_be_fenced(w, i.list[0], true);
         sums &s = w.summing[first];
         for (const operand &o : i.list[0]) {
             uint32_t *values = w.lanes_of<uint32_t>(o.slot);
