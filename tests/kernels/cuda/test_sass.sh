@@ -17,12 +17,13 @@ cuobjdump -res-usage "$module" >res-usage 2>&1 || { cat res-usage; exit 1; }
 cuobjdump -sass "$module" >sass 2>&1 || { tail -5 sass; exit 1; }
 
 # ---- spills: a frame on the stack is a spill, or an array that was indexed by a variable -------------------------------------
-# Kernels that may have one, with the reason: none.
-allowed='^$'
+# Kernels that may have one, of 8 bytes at most, with the reason: on sm_100 and sm_120 CUDA 13.0 keeps two numbers of a lane in memory to read
+# one of them by an index, though the loop over them is unrolled (ptxas: 0 bytes of spill stores). The path in fp32, for heads above 128.
+allowed='plain_backwardI.*Li8E'
 awk -v allowed="$allowed" '
     / Function / { name = $2; sub(/:$/, "", name) }
     /STACK:/ { count++; match($0, /STACK:[0-9]+/); bytes = substr($0, RSTART + 6, RLENGTH - 6)
-               if (bytes > 0 && name !~ allowed) { print "a stack of " bytes " bytes: " name; bad = 1 } }
+               if (bytes > 0 && (name !~ allowed || bytes > 8)) { print "a stack of " bytes " bytes: " name; bad = 1 } }
     END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' res-usage || exit 1
 
 # What warpgroups may take of registers is reckoned from as many as the kernels are launched with (attention/warpgroup.h): forward in two
