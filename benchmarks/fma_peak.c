@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 #include <time.h>
 
 double ft_bench_seconds(void) {
@@ -14,6 +15,8 @@ enum { CHAINS = 12, BURST = 2000 }; // latency 4 or 5, two a cycle: 10 chains fi
 
 typedef struct probe {
     double seconds;
+    float (*burst)(void);
+    double flops; // of a burst
     double rate[FT_POOL_MAX_THREADS];
     float sink[FT_POOL_MAX_THREADS]; // what the chains computed, so that they are computed
 } probe;
@@ -43,29 +46,34 @@ FT_CHAINS(plain, , 4)
 
 static void run_probe(void *context, int task, int thread) {
     probe *p = context;
-    float (*burst)(void) = plain_burst;
-    double flops = 2.0 * CHAINS * BURST * 4;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        burst = wide_burst, flops *= 4;
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        burst = half_burst, flops *= 2;
-#endif
     double start = ft_bench_seconds(), elapsed;
     long bursts = 0;
     float sum = 0;
     do {
-        sum += burst();
+        sum += p->burst();
         bursts++;
         elapsed = ft_bench_seconds() - start;
     } while (elapsed < p->seconds);
     p->sink[task] = sum;
-    p->rate[task] = (double)bursts * flops / elapsed / 1e9;
+    p->rate[task] = (double)bursts * p->flops / elapsed / 1e9;
 }
 
-double ft_fma_peak(ft_pool *pool, double seconds) {
+double ft_fma_peak(ft_pool *pool, double seconds) { return ft_fma_peak_of(pool, seconds, NULL); }
+
+double ft_fma_peak_of(ft_pool *pool, double seconds, const char *isa) {
     static probe p;
+    const bool any = isa == NULL || strcmp(isa, "auto") == 0, avx2 = any || strncmp(isa, "avx", 3) == 0 || strcmp(isa, "amx_bf16") == 0;
     p.seconds = seconds;
+    p.burst = plain_burst;
+    p.flops = 2.0 * CHAINS * BURST * 4;
+#if defined(__x86_64__)
+    if (avx2 && (any || strcmp(isa, "avx2") != 0) && __builtin_cpu_supports("avx512f"))
+        p.burst = wide_burst, p.flops *= 4;
+    else if (avx2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        p.burst = half_burst, p.flops *= 2;
+#else
+    (void)avx2;
+#endif
     int threads = ft_pool_threads(pool);
     ft_pool_run(pool, threads, run_probe, &p);
     double total = 0;

@@ -11,5 +11,7 @@
 double ft_bench_seconds(void); // monotonic
 // GFLOP/s of fp32 multiply-adds over all threads of the pool, with the widest vectors of this machine.
 double ft_fma_peak(ft_pool *pool, double seconds);
+// The same with those of an instruction set by its name (device.isa), what a program that keeps to it could reach; NULL, "auto": the widest.
+double ft_fma_peak_of(ft_pool *pool, double seconds, const char *isa);
 
 #endif

@@ -183,7 +183,7 @@ static void one(gpu_ops_report *r, const gpu_op *op, ft_dtype type, ft_device *c
     if (timed && ft_device_queues(gpu)) printf("  %9.1f us  %7.0f GB/s  %7.1f TFLOP/s", seconds * 1e6, gb, tf);
     if (timed && !ft_device_queues(gpu))
         printf("  inner %-4lld  %9.1f us  %7.1f GB/s  %7.1f GFLOP/s of %.0f", (long long)shape[2], seconds * 1e6, gb, 1e3 * tf,
-               ft_fma_peak(ft_cpu_of(gpu)->pool, 0.01));
+               ft_fma_peak_of(ft_cpu_of(gpu)->pool, 0.01, r->isa));
     if (length != SHORT) printf("  sequences of %d", length);
     printf("\n");
     if (r->csv != NULL)
@@ -310,6 +310,7 @@ static void run(const command *c, gpu_ops_report *r) {
     need(c->cpu ? ft_cpu_open(c->threads, c->isa, &gpu) : ft_cuda_open_with_kernels(0, &gpu));
     need(ft_cpu_open(0, c->cpu ? "portable" : NULL, &cpu));
     r->csv = open_file(c->csv), r->json = open_file(c->json);
+    r->isa = c->isa;
     printf("%s beside %s\n", gpu->description, cpu->description);
     if (r->json != NULL) fprintf(r->json, "{\"device\": \"%s\", \"cases\": [", gpu->description);
     const int64_t tokens = c->tokens > 0 || c->cpu ? c->tokens : 16384;

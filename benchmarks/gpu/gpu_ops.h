@@ -63,6 +63,7 @@ double gpu_ops_allowed(const char *op, ft_dtype type);
 typedef struct gpu_ops_report {
     FILE *csv, *json; // NULL: not wanted
     int cases, wrong;
+    const char *isa; // of a CPU that is timed: the peak beside it is that of its vectors
 } gpu_ops_report;
 
 typedef struct gpu_ops_attention_options {

@@ -5,7 +5,7 @@
 // The device's table of ops is replaced by one that looks at the clock before and behind each of them, and ft_update_run ends
 // a step; both by the linker (--wrap), so that the run itself is the program's. CPU only: its ops are done when they return.
 // Prints one JSON document: wall seconds from the end of step SKIP to that of the last, the FMA peak probed before and after
-// the run, and of every op calls, seconds and operations by kernels/devices/cost.h; of matrix products dX and dW apart from the forward ones. What
+// the run (of the vectors of device.isa, so that device.isa=avx2 is held against what AVX2 can do), and of every op calls, seconds and operations by kernels/devices/cost.h; of matrix products dX and dW apart from the forward ones. What
 // is in no op (batches, losses, bookkeeping) is the difference.
 #include "base/log.h"
 #include "benchmarks/config_arguments.h"
@@ -110,11 +110,11 @@ ft_status __wrap_ft_update_run(const ft_parameters *p, const ft_config *config, 
     return status;
 }
 
-static double probe(void) {
+static double probe(const char *isa) {
     ft_pool *pool;
     if (ft_pool_create(ft_usable_threads(), &pool) != FT_OK) return 0;
-    ft_fma_peak(pool, 0.05); // wakes the cores
-    double peak = ft_fma_peak(pool, 0.2);
+    ft_fma_peak_of(pool, 0.05, isa); // wakes the cores
+    double peak = ft_fma_peak_of(pool, 0.2, isa);
     ft_pool_destroy(pool);
     return peak;
 }
@@ -141,11 +141,11 @@ int main(int argc, char **argv) {
     ft_config config = {0};
     ft_log_set_level(FT_LOG_QUIET);
     ft_status status = bench_load_config(&config, argc - 2, argv + 2);
-    double peak = probe();
+    double peak = probe(config.device.isa);
     if (status == FT_OK) status = ft_train(&config, NULL);
     if (status != FT_OK) ft_log_error();
     else if (steps <= skip) fprintf(stderr, "%ld steps are too few to leave out %ld\n", steps, skip);
-    else print(peak, probe());
+    else print(peak, probe(config.device.isa));
     ft_config_free(&config);
     return status != FT_OK || steps <= skip;
 }

@@ -78,6 +78,7 @@ class Bench:
             f"model.path={self.model}",
             f"data.train={data}",
             f"data.max_length={length}",
+            f"device.isa={self.options.isa}",
             f"data.cache_dir={cache}",
             f"train.batch_size={batch}",
             f"train.max_steps={steps}",
@@ -323,6 +324,7 @@ def main():
     parser.add_argument("--model", default=os.path.join(ROOT, "models", "all-MiniLM-L6-v2"))
     parser.add_argument("--data", default=os.path.join(ROOT, "data", "reviews"), help="a directory with train.tsv and dev.tsv")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--isa", default="auto", help="of our training: avx2 with --only ops says what share of AVX2's peak is reached (an --output of its own)")
     parser.add_argument("--rounds", type=int, default=3, help="of training; of prediction one fewer")
     parser.add_argument("--steps", type=int, default=6, help="of training that count; a multiple of --skip")
     parser.add_argument("--skip", type=int, default=2, help="first steps of training that do not count")
