@@ -135,9 +135,12 @@ void ft_unmap_file(const void *data, size_t size) {
 ft_status ft_scratch_file(const char *directory, int *descriptor) {
     if (directory == NULL) directory = getenv("TMPDIR");
     if (directory == NULL || directory[0] == '\0') directory = "/var/tmp"; // on a disk; /tmp may be memory
+#ifdef O_TMPFILE
     *descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*descriptor >= 0) return FT_OK;
+#endif
     char name[4096];
+    *descriptor = -1;
     if (snprintf(name, sizeof name, "%s/.ftengine-XXXXXX", directory) < (int)sizeof name) { // file systems without O_TMPFILE
         *descriptor = mkostemp(name, O_CLOEXEC);
         if (*descriptor >= 0) unlink(name);

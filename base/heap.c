@@ -4,11 +4,16 @@
 #include "base/status.h"
 
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#if defined(__APPLE__)
+#include <malloc/malloc.h>
+#define malloc_usable_size malloc_size
+#else
+#include <malloc.h>
+#endif
 
 // So much is asked for before the watch looks again: a look costs microseconds.
 enum { LOOK_AT = FT_HEAP_LARGE };

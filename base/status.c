@@ -68,6 +68,14 @@ static void name_limit(unsigned long long bytes) {
     }
 }
 
+static const char *reason_of(int errnum, char *buffer, size_t size) {
+#ifdef __GLIBC__ // the text, which may or may not be in the buffer
+    return strerror_r(errnum, buffer, size);
+#else
+    return strerror_r(errnum, buffer, size) == 0 ? buffer : "unknown error";
+#endif
+}
+
 ft_status ft_fail_errno(ft_status code, int errnum, const char *where, const char *format, ...) {
     char text[sizeof current.message - 160], reason[128];
     va_list args;
@@ -76,8 +84,7 @@ ft_status ft_fail_errno(ft_status code, int errnum, const char *where, const cha
     va_end(args);
     begin(errnum == ENOMEM ? FT_NO_MEMORY : code, where);
     current.disk_full = errnum == ENOSPC || errnum == EDQUOT;
-    // The GNU form returns the text, which may or may not be `reason`.
-    snprintf(current.message, sizeof current.message, "%s: %s", text, strerror_r(errnum, reason, sizeof reason));
+    snprintf(current.message, sizeof current.message, "%s: %s", text, reason_of(errnum, reason, sizeof reason));
     if (errnum == ENOMEM) name_limit(0);
     return current.code;
 }

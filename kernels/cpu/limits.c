@@ -36,8 +36,10 @@ int ft_usable_threads(void) {
         if (wanted > 0) return wanted < FT_POOL_MAX_THREADS ? (int)wanted : FT_POOL_MAX_THREADS;
     }
     double cpus = -1;
+#if defined(__linux__)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+#endif
     if (cpus < 1) cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
     ft_cgroup_walk(FT_CGROUP_V2, "", quota_v2, &cpus);
     ft_cgroup_walk(FT_CGROUP_V1_CPU, "cpu", quota_v1, &cpus);

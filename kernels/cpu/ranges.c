@@ -32,7 +32,9 @@ ft_status ft_cpu_range_commit(ft_device *device, void *base, size_t offset, size
     if (bytes > device->total_bytes) return ft_fail_memory(bytes, "range of the CPU device");
     char *begin = (char *)base + offset;
     if (mprotect(begin, bytes, PROT_READ | PROT_WRITE) != 0) return refuse(bytes, "range of the CPU device");
-    (void)madvise(begin, bytes, MADV_HUGEPAGE); // advice: no harm when refused
+#ifdef MADV_HUGEPAGE // advice: no harm when refused, or where there is no such thing
+    (void)madvise(begin, bytes, MADV_HUGEPAGE);
+#endif
     return FT_OK;
 }
 
