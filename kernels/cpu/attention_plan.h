@@ -25,6 +25,20 @@ static inline size_t ft_attention_backward_floats(int64_t head_dim) {
     return 2 * (size_t)(2 * head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES +
            2 * (size_t)head_dim * FT_ATTENTION_KEYS;
 }
+// Of bf16 also: results that are not complete, and forward the queries before them; backward the gradients of all keys of a sequence.
+static inline size_t ft_attention_forward_half_floats(int64_t head_dim) { return (size_t)head_dim * FT_ATTENTION_QUERIES; }
+static inline size_t ft_attention_backward_half_floats(int64_t head_dim, int64_t max_keys) {
+    return (size_t)head_dim * (size_t)(FT_ATTENTION_QUERIES + 2 * max_keys);
+}
+// Scratch of one thread.
+static inline size_t ft_attention_forward_thread_floats(const ft_attention_forward_args *args) {
+    const int64_t d = args->shape.head_dim;
+    return ft_attention_forward_floats(d) + (args->q.dtype == FT_BF16 ? ft_attention_forward_half_floats(d) : 0);
+}
+static inline size_t ft_attention_backward_thread_floats(const ft_attention_backward_args *args) {
+    const int64_t d = args->shape.head_dim;
+    return ft_attention_backward_floats(d) + (args->q.dtype == FT_BF16 ? ft_attention_backward_half_floats(d, args->shape.max_keys) : 0);
+}
 
 // The bias of every distance that sequences may have, one line for each head: lines follow each other. Vectors of lanes may begin at any
 // distance and end behind the last one.

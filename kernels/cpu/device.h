@@ -5,10 +5,14 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/ops/device.h"
 
+// Rows [first, last): fp32 of bf16 or fp16, or those rounded of fp32. The same bits from every instruction set.
+typedef void ft_convert_rows(ft_tensor narrow, ft_tensor wide, bool widen, int64_t first, int64_t last);
+
 typedef struct ft_cpu_device {
     ft_device device; // first: an ft_device of this backend is an ft_cpu_device
     ft_cpu cpu;
-    const ft_op_table *fp32; // the ops of the instruction set: rows of fp32 (half_ops.h has the others)
+    const ft_op_table *own; // the ops of the instruction set (half_ops.h has those whose rows it does not take)
+    ft_convert_rows *convert;
 } ft_cpu_device;
 
 // ranges.c: functions of the device's table

@@ -15,6 +15,9 @@ static inline float *ft_row(ft_tensor t, int64_t row) { return (float *)t.data +
 // NULL when absent.
 static inline float *ft_row_if(ft_tensor t, int64_t row) { return t.data ? ft_row(t, row) : NULL; }
 
+// Scratch of a thread: a row of bf16 that is normalised, in fp32.
+static inline int64_t ft_layernorm_row_floats(int64_t cols) { return (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN * FT_COLUMN_GRAIN; }
+
 // In how many shares to cut `units` (rows, blocks of columns) that hold `elements` in all.
 static inline int ft_shares(const ft_cpu *cpu, int64_t units, int64_t elements) {
     int64_t shares = ft_pieces(cpu->threads);

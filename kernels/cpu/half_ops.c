@@ -53,9 +53,10 @@ typedef struct convert_job {
     ft_tensor narrow, wide;
     bool widen;
     int shares;
+    ft_convert_rows *rows;
 } convert_job;
 
-static const ft_op_table *fp32_ops(const ft_device *device) { return ((const ft_cpu_device *)device)->fp32; }
+static const ft_op_table *own_ops(const ft_device *device) { return ((const ft_cpu_device *)device)->own; }
 
 static uint16_t *half_row(ft_tensor t, int64_t row) { return (uint16_t *)t.data + row * t.stride; }
 
@@ -63,19 +64,12 @@ static void convert_task(void *context, int task, int thread) {
     const convert_job *job = context;
     int64_t first, last;
     ft_share(job->narrow.rows, 1, job->shares, task, &first, &last);
-    for (int64_t row = first; row < last; row++) {
-        uint16_t *narrow = half_row(job->narrow, row);
-        float *wide = ft_row(job->wide, row);
-        if (job->widen)
-            ft_widen(job->narrow.dtype, narrow, wide, job->narrow.cols);
-        else
-            ft_narrow(job->narrow.dtype, wide, narrow, job->narrow.cols);
-    }
+    job->rows(job->narrow, job->wide, job->widen, first, last);
 }
 
 static void convert(ft_device *device, ft_tensor narrow, ft_tensor wide, bool widen) {
     const ft_cpu *cpu = ft_cpu_of(device);
-    convert_job job = {narrow, wide, widen, ft_shares(cpu, narrow.rows, narrow.rows * narrow.cols)};
+    convert_job job = {narrow, wide, widen, ft_shares(cpu, narrow.rows, narrow.rows * narrow.cols), ((const ft_cpu_device *)device)->convert};
     if (narrow.rows > 0) ft_pool_run(cpu->pool, job.shares, convert_task, &job);
 }
 
@@ -141,7 +135,7 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
             ft_##op##_args wide_ = whole_;                                                                             \
             widen_views(device, args, &wide_, &wide_.workspace, all, &b_);                                             \
             advance(&wide_, b_);                                                                                       \
-            FT_TRY(fp32_ops(device)->op(device, &wide_));                                                              \
+            FT_TRY(own_ops(device)->op(device, &wide_));                                                              \
             round_views(device, args, &wide_, all, &b_);                                                               \
         }                                                                                                              \
         round_views(device, args, &whole_, all, NULL);                                                                 \
@@ -150,15 +144,21 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
 
 #define NOTHING_ELSE(args, b) ((void)(b))
 
-// `member` is a view whose type is H, `total` the rows to go over in blocks.
-#define WIDENED(op, member, total, advance, empty, ...)                                                                \
+// `member` is a view whose type is H, `total` the rows to go over in blocks. WIDENED_IF: rows of H that `here` says yes to; the instruction
+// sets have the others.
+#define WIDENED_IF(here, op, member, total, advance, empty, ...)                                                       \
     static const view op##_list[] = {__VA_ARGS__};                                                                     \
-    static const views op##_views = {op##_list, COUNT(op##_list), FEW_ROWS};                                                     \
-    size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return copies_of(args, op##_views); }                      \
+    static const views op##_views = {op##_list, COUNT(op##_list), FEW_ROWS};                                           \
+    size_t ft_cpu_copies_##op(const ft_##op##_args *args) {                                                            \
+        return here(args->member.dtype) ? copies_of(args, op##_views) : 0;                                             \
+    }                                                                                                                  \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
-        if (!ft_is_half(args->member.dtype)) return fp32_ops(device)->op(device, args);                                \
+        if (!here(args->member.dtype)) return own_ops(device)->op(device, args);                                       \
         RUN_WIDENED(op, op##_views, total, advance, empty);                                                            \
     }
+#define WIDENED(...) WIDENED_IF(ft_is_half, __VA_ARGS__)
+#define WIDENED_FP16(...) WIDENED_IF(is_fp16, __VA_ARGS__)
+static bool is_fp16(ft_dtype type) { return type == FT_F16; }
 
 static void advance_dropout(ft_dropout *d, block b) {
     if (d->slot != NULL) d->slot += b.first;
@@ -189,22 +189,22 @@ static void advance_rope(ft_rope_args *args, block b) { args->position += b.firs
 static void advance_rows(ft_dropout_args *args, block b) { advance_dropout(&args->dropout, b); }
 
 // Sums over rows are one chain a column, whatever calls it is cut into.
-WIDENED(column_sum, x, args->x.rows, NOTHING_ELSE, false, IN(column_sum, x))
-WIDENED(embedding_backward, dout, args->dout.rows, advance_embedding, false, IN(embedding_backward, dout))
-WIDENED(layernorm_forward, y, args->x.rows, advance_layernorm, false, IN(layernorm_forward, x),
+WIDENED_FP16(column_sum, x, args->x.rows, NOTHING_ELSE, false, IN(column_sum, x))
+WIDENED_FP16(embedding_backward, dout, args->dout.rows, advance_embedding, false, IN(embedding_backward, dout))
+WIDENED_FP16(layernorm_forward, y, args->x.rows, advance_layernorm, false, IN(layernorm_forward, x),
         VIEW(layernorm_forward, bias, READ | WHOLE), IN(layernorm_forward, residual), OUT(layernorm_forward, s),
         OUT(layernorm_forward, y), OUT(layernorm_forward, wide), OUT(layernorm_forward, stream))
-WIDENED(layernorm_backward, s, args->dy.rows, advance_layernorm_back, false, IN(layernorm_backward, dy),
+WIDENED_FP16(layernorm_backward, s, args->dy.rows, advance_layernorm_back, false, IN(layernorm_backward, dy),
         IN(layernorm_backward, s), IN(layernorm_backward, past), OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
-WIDENED(activation_forward, x, args->x.rows, NOTHING_ELSE, false, IN(activation_forward, x),
+WIDENED_FP16(activation_forward, x, args->x.rows, NOTHING_ELSE, false, IN(activation_forward, x),
         VIEW(activation_forward, bias, READ | WHOLE), OUT(activation_forward, h), OUT(activation_forward, y))
-WIDENED(activation_backward, h, args->h.rows, NOTHING_ELSE, false, IN(activation_backward, h),
+WIDENED_FP16(activation_backward, h, args->h.rows, NOTHING_ELSE, false, IN(activation_backward, h),
         IN(activation_backward, dy), OUT(activation_backward, dx), OUT(activation_backward, y))
-WIDENED(gated_forward, x, args->x.rows, NOTHING_ELSE, false, IN(gated_forward, x), OUT(gated_forward, y))
-WIDENED(gated_backward, h, args->h.rows, NOTHING_ELSE, false, IN(gated_backward, h), IN(gated_backward, dy),
+WIDENED_FP16(gated_forward, x, args->x.rows, NOTHING_ELSE, false, IN(gated_forward, x), OUT(gated_forward, y))
+WIDENED_FP16(gated_backward, h, args->h.rows, NOTHING_ELSE, false, IN(gated_backward, h), IN(gated_backward, dy),
         OUT(gated_backward, dx), OUT(gated_backward, y))
-WIDENED(rope, x, args->x.rows, advance_rope, args->x.rows == 0, VIEW(rope, x, READ | WRITE))
-WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), VIEW(dropout, y, READ | WRITE))
+WIDENED_FP16(rope, x, args->x.rows, advance_rope, args->x.rows == 0, VIEW(rope, x, READ | WRITE))
+WIDENED_FP16(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), VIEW(dropout, y, READ | WRITE))
 
 // Windows reach over rows: all of them at once.
 #define ALL(op, member) VIEW(op, member, READ | WHOLE)
@@ -241,7 +241,7 @@ static void advance_terms(ft_gemm_args *args, block b) {
 
 size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return ft_gemm_takes(args) ? 0 : copies_of(args, gemm_views(args)); }
 static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
-    if (ft_gemm_takes(args)) return fp32_ops(device)->gemm(device, args);
+    if (ft_gemm_takes(args)) return own_ops(device)->gemm(device, args);
     FT_TRY(ft_gemm_check(&device->target, args));
     if (args->more_count > 0) { // each by itself
         for (int i = -1; i < args->more_count; i++) {
@@ -358,15 +358,15 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
     (whole)->mix_weights = widen_whole(device, args->mix_weights, &(whole)->workspace)
 
 // `member` is the shape of attention in the op's arguments; `tables`: what all groups read; table_bytes: of the copies of that.
-#define ATTENTION(op, member, tables, table_bytes, empty, ...)                                                         \
+#define ATTENTION_IF(here, op, member, tables, table_bytes, empty, ...)                                                         \
     static const view op##_list[] = {__VA_ARGS__};                                                                     \
     static const views op##_views = {op##_list, COUNT(op##_list), BLOCK_ROWS};                                                     \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) {                                                            \
-        return group_copies(args, &args->member, op##_views) + (table_bytes);                                          \
+        return here(args->q.dtype) ? group_copies(args, &args->member, op##_views) + (table_bytes) : 0;                \
     }                                                                                                                  \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
-        const ft_op_table *fp32 = fp32_ops(device);                                                                    \
-        if (!ft_is_half(args->q.dtype)) return fp32->op(device, args);                                                 \
+        const ft_op_table *own = own_ops(device);                                                                    \
+        if (!here(args->q.dtype)) return own->op(device, args);                                                        \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
         if (args->member.sequences == 0 || (empty)) return FT_OK;                                                      \
         ft_##op##_args whole = *args;                                                                                  \
@@ -377,13 +377,14 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
             wide.member = shape_of_group(&args->member, g, &wide.workspace);                                           \
             widen_group(device, args, &wide, &wide.workspace, op##_views, g);                                          \
             if (args->lse.data != NULL) wide.lse = ft_rows(args->lse, g.queries.first, g.queries.count);               \
-            FT_TRY(fp32->op(device, &wide));                                                                           \
+            FT_TRY(own->op(device, &wide));                                                                           \
             round_group(device, args, &wide, op##_views, g);                                                           \
             first += g.count;                                                                                          \
         }                                                                                                              \
         return FT_OK;                                                                                                  \
     }
 
+#define ATTENTION(...) ATTENTION_IF(ft_is_half, __VA_ARGS__)
 #define FORWARD(op)                                                                                                    \
     IN(op, q), VIEW(op, k, READ | KEYS), VIEW(op, v, READ | KEYS), OUT(op, out)
 #define BACKWARD(op)                                                                                                   \
@@ -391,11 +392,11 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
         VIEW(op, dk, WRITE | KEYS), VIEW(op, dv, WRITE | KEYS)
 #define TABLE_BYTES (copy_bytes(args->pos_key) + copy_bytes(args->pos_query))
 
-ATTENTION(attention_forward, shape, NO_TABLES, 0, args->out.rows == 0, FORWARD(attention_forward))
-ATTENTION(attention_backward, shape, NO_TABLES, 0, false, BACKWARD(attention_backward))
-ATTENTION(disentangled_attention_forward, shape.attention, WIDEN_TABLES, TABLE_BYTES, args->out.rows == 0,
+ATTENTION_IF(is_fp16, attention_forward, shape, NO_TABLES, 0, args->out.rows == 0, FORWARD(attention_forward))
+ATTENTION_IF(is_fp16, attention_backward, shape, NO_TABLES, 0, false, BACKWARD(attention_backward))
+ATTENTION_IF(is_fp16, disentangled_attention_forward, shape.attention, WIDEN_TABLES, TABLE_BYTES, args->out.rows == 0,
           FORWARD(disentangled_attention_forward))
-ATTENTION(disentangled_attention_backward, shape.attention, WIDEN_TABLES, TABLE_BYTES, false,
+ATTENTION_IF(is_fp16, disentangled_attention_backward, shape.attention, WIDEN_TABLES, TABLE_BYTES, false,
           BACKWARD(disentangled_attention_backward))
 #define MIXING_BYTES (TABLE_BYTES + copy_bytes(args->mix_scores) + copy_bytes(args->mix_weights))
 ATTENTION(talking_attention_forward, shape.attention, WIDEN_MIXING, MIXING_BYTES, args->out.rows == 0, FORWARD(talking_attention_forward))
@@ -418,13 +419,8 @@ static void run_rows(ft_device *device, const void *args, int64_t rows, int64_t 
     if (rows > 0) ft_pool_run(cpu->pool, job.shares, task, &job);
 }
 
-static float number(ft_tensor t, int64_t row, int64_t col) {
-    uint16_t bits = half_row(t, row)[col];
-    return t.dtype == FT_BF16 ? ft_from_bf16(bits) : ft_from_fp16(bits);
-}
-static void put_number(ft_tensor t, int64_t row, int64_t col, float x) {
-    half_row(t, row)[col] = t.dtype == FT_BF16 ? ft_to_bf16(x) : ft_to_fp16(x);
-}
+static float number(ft_tensor t, int64_t row, int64_t col) { return ft_from_fp16(half_row(t, row)[col]); }
+static void put_number(ft_tensor t, int64_t row, int64_t col, float x) { half_row(t, row)[col] = ft_to_fp16(x); }
 
 // A copy of whole tables would be larger than all the rest: only the rows of the tokens are looked at.
 static void embedding_task(void *context, int task, int thread) {
@@ -442,7 +438,7 @@ static void embedding_task(void *context, int task, int thread) {
 }
 size_t ft_cpu_copies_embedding_forward(const ft_embedding_forward_args *args) { return 0; }
 static ft_status run_embedding_forward(ft_device *device, const ft_embedding_forward_args *args) {
-    if (!ft_is_half(args->out.dtype)) return fp32_ops(device)->embedding_forward(device, args);
+    if (!is_fp16(args->out.dtype)) return own_ops(device)->embedding_forward(device, args);
     FT_TRY(ft_embedding_forward_check(&device->target, args));
     run_rows(device, args, args->out.rows, args->out.cols, embedding_task);
     return FT_OK;
@@ -458,7 +454,7 @@ static void gather_task(void *context, int task, int thread) {
 }
 size_t ft_cpu_copies_gather_rows(const ft_gather_rows_args *args) { return 0; }
 static ft_status run_gather_rows(ft_device *device, const ft_gather_rows_args *args) {
-    if (!ft_is_half(args->y.dtype)) return fp32_ops(device)->gather_rows(device, args);
+    if (!ft_is_half(args->y.dtype)) return own_ops(device)->gather_rows(device, args);
     FT_TRY(ft_gather_rows_check(&device->target, args));
     run_rows(device, args, args->y.rows, args->y.cols, gather_task);
     return FT_OK;
@@ -480,7 +476,7 @@ static void scatter_task(void *context, int task, int thread) {
 }
 size_t ft_cpu_copies_scatter_rows_add(const ft_scatter_rows_add_args *args) { return 0; }
 static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_add_args *args) {
-    if (!ft_is_half(args->x.dtype)) return fp32_ops(device)->scatter_rows_add(device, args);
+    if (!is_fp16(args->x.dtype)) return own_ops(device)->scatter_rows_add(device, args);
     FT_TRY(ft_scatter_rows_add_check(&device->target, args));
     run_rows(device, args, args->x.rows, args->x.cols, scatter_task);
     return FT_OK;
@@ -491,7 +487,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
 #define PLAIN(op)                                                                                                      \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return 0; }                                                \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
-        return fp32_ops(device)->op(device, args);                                                                     \
+        return own_ops(device)->op(device, args);                                                                     \
     }
 PLAIN(sequence_mean_backward)
 PLAIN(cross_entropy)

@@ -34,29 +34,60 @@ static bool has_dot(void) { return has_avx512() && uses(FT_UNIT_AVX512_BF16) && 
 static bool has_amx(void) { return has_avx512() && uses(FT_UNIT_AMX_BF16) && ft_bf16_unit_agrees_avx512(FT_BF16_BY_AMX); }
 #endif
 
+// Units for products of 8 bits, best first, and by which CPU's units; what has none of them widens.
+typedef struct int8_way {
+    ft_cpu_unit needs;
+    ft_int8_unit unit;
+} int8_way;
+enum { INT8_WAYS = 2 };
+
+ft_convert_rows ft_convert_rows_portable, ft_convert_rows_avx2, ft_convert_rows_avx512, ft_convert_rows_neon;
+bool ft_int8_unit_agrees_portable(ft_int8_unit unit);
+bool ft_int8_unit_agrees_avx2(ft_int8_unit unit);
+bool ft_int8_unit_agrees_avx512(ft_int8_unit unit);
+bool ft_int8_unit_agrees_neon(ft_int8_unit unit);
+
 typedef struct ft_isa {
     const char *name;
     bool (*present)(void);
     const ft_op_table *ops;
+    ft_convert_rows *convert;
     ft_bf16_unit bf16;
+    bool (*int8_agrees)(ft_int8_unit unit);
+    int8_way int8[INT8_WAYS];
 } ft_isa;
 
+#define VNNI                                                                                                           \
+    { FT_UNIT_AVX512_VNNI, FT_INT8_BY_DOT }
 static const ft_isa isas[] = {
     // best first
 #if FT_HAVE_ISA_avx512
-    {"amx_bf16", has_amx, &ft_cpu_ops_avx512, FT_BF16_BY_AMX},
-    {"avx512_bf16", has_dot, &ft_cpu_ops_avx512, FT_BF16_BY_DOT},
-    {"avx512", has_avx512, &ft_cpu_ops_avx512, FT_BF16_BY_FMA},
+    {"amx_bf16", has_amx, &ft_cpu_ops_avx512, ft_convert_rows_avx512, FT_BF16_BY_AMX, ft_int8_unit_agrees_avx512, {{FT_UNIT_AMX_INT8, FT_INT8_BY_AMX}, VNNI}},
+    {"avx512_bf16", has_dot, &ft_cpu_ops_avx512, ft_convert_rows_avx512, FT_BF16_BY_DOT, ft_int8_unit_agrees_avx512, {VNNI}},
+    {"avx512", has_avx512, &ft_cpu_ops_avx512, ft_convert_rows_avx512, FT_BF16_BY_FMA, ft_int8_unit_agrees_avx512, {VNNI}},
 #endif
 #if FT_HAVE_ISA_avx2
-    {"avx2", has_avx2, &ft_cpu_ops_avx2, FT_BF16_BY_FMA},
+    {"avx2", has_avx2, &ft_cpu_ops_avx2, ft_convert_rows_avx2, FT_BF16_BY_FMA, ft_int8_unit_agrees_avx2, {{FT_UNIT_AVX_VNNI, FT_INT8_BY_DOT}}},
 #endif
 #if FT_HAVE_ISA_neon
-    {"neon", always, &ft_cpu_ops_neon, FT_BF16_BY_FMA}, // part of the architecture
+    {"neon", always, &ft_cpu_ops_neon, ft_convert_rows_neon, FT_BF16_BY_FMA, ft_int8_unit_agrees_neon, // part of the architecture
+     {{FT_UNIT_NEON_I8MM, FT_INT8_BY_DOT}, {FT_UNIT_NEON_DOTPROD, FT_INT8_BY_SIGNED_DOT}}},
 #endif
-    {"portable", always, &ft_cpu_ops_portable, FT_BF16_BY_FMA},
+    {"portable", always, &ft_cpu_ops_portable, ft_convert_rows_portable, FT_BF16_BY_FMA, ft_int8_unit_agrees_portable, {{0}}},
 };
 enum { ISAS = sizeof isas / sizeof isas[0] };
+
+// What tiles leave over is VNNI's: no processor has them without it, and an emulator that does widens.
+static ft_int8_unit int8_unit_of(const ft_isa *isa) {
+    const unsigned usable = ft_cpu_units_here().usable;
+    for (int i = 0; i < INT8_WAYS; i++) {
+        const int8_way *w = &isa->int8[i];
+        if (w->unit == FT_INT8_WIDENED || !ft_has_unit(usable, w->needs)) continue;
+        if (w->unit == FT_INT8_BY_AMX && !ft_has_unit(usable, FT_UNIT_AVX512_VNNI)) continue;
+        if (isa->int8_agrees(w->unit)) return w->unit;
+    }
+    return FT_INT8_WIDENED;
+}
 
 static ft_status choose_isa(const char *name, const ft_isa **out) {
     bool best = !name || strcmp(name, "auto") == 0;
@@ -88,7 +119,9 @@ static ft_status cpu_buffer_alloc(ft_device *device, size_t bytes, void **data) 
     size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     void *block = aligned_alloc(alignment, rounded ? rounded : alignment);
     if (!block) return ft_fail_memory(bytes, "buffer of the CPU device");
-    if (alignment == FT_HUGE_PAGE) (void)madvise(block, rounded, MADV_HUGEPAGE); // advice: no harm when refused
+#ifdef MADV_HUGEPAGE // advice: no harm when refused, or where there is no such thing
+    if (alignment == FT_HUGE_PAGE) (void)madvise(block, rounded, MADV_HUGEPAGE);
+#endif
     *data = block;
     return FT_OK;
 }
@@ -203,7 +236,7 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
         return status;
     }
     cpu->threads = threads;
-    cpu->has_vnni = ft_has_unit(ft_cpu_units_here().usable, FT_UNIT_AVX512_VNNI);
+    cpu->int8 = int8_unit_of(isa);
     cpu->target = ft_cpu_target(threads);
     cpu->bf16 = isa->bf16;
     ft_device *d = &opened->device;
@@ -216,7 +249,8 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     d->total_bytes = ft_usable_memory();
     d->functions = &cpu_functions;
     d->ops = &ft_cpu_ops;
-    opened->fp32 = isa->ops;
+    opened->own = isa->ops;
+    opened->convert = isa->convert;
     *device = d;
     return FT_OK;
 }

@@ -4,6 +4,10 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 // Bits of XCR0: what a unit's registers need to be saved.
@@ -30,6 +34,7 @@ ft_cpu_units ft_cpu_units_of(const ft_cpuid *id, bool tiles_granted) {
         [FT_UNIT_AVX512_FP16] = {avx512 && bit(id->edx_7, 23), wide},
         [FT_UNIT_AMX_BF16] = {tiles && bit(id->edx_7, 22), saves(id, XCR0_TILES) && tiles_granted},
         [FT_UNIT_AMX_INT8] = {tiles && bit(id->edx_7, 25), saves(id, XCR0_TILES) && tiles_granted},
+        [FT_UNIT_AVX_VNNI] = {has_avx2(id) && bit(id->eax_7_1, 4), saves(id, XCR0_YMM)},
     };
     ft_cpu_units units = {0, 0};
     for (int i = 0; i < FT_CPU_UNITS; i++) {
@@ -37,6 +42,14 @@ ft_cpu_units ft_cpu_units_of(const ft_cpuid *id, bool tiles_granted) {
         if (unit[i].usable) units.usable |= 1u << i;
         else units.refused |= 1u << i;
     }
+    return units;
+}
+
+ft_cpu_units ft_cpu_units_of_arm(bool dotprod, bool i8mm, bool bf16) {
+    const bool there[FT_CPU_UNITS] = {[FT_UNIT_NEON] = true, [FT_UNIT_NEON_DOTPROD] = dotprod, [FT_UNIT_NEON_I8MM] = i8mm, [FT_UNIT_NEON_BF16] = bf16};
+    ft_cpu_units units = {0, 0};
+    for (int i = 0; i < FT_CPU_UNITS; i++)
+        if (there[i]) units.usable |= 1u << i;
     return units;
 }
 
@@ -67,6 +80,21 @@ ft_cpu_units ft_cpu_units_here(void) {
     if (bit(id.ecx_1, OSXSAVE)) id.xcr0 = read_xcr0();
     const bool tiles = bit(id.edx_7, TILE) && saves(&id, XCR0_TILES);
     return ft_cpu_units_of(&id, tiles && tiles_are_granted());
+}
+#elif defined(__aarch64__) && defined(__linux__)
+ft_cpu_units ft_cpu_units_here(void) {
+    enum { DOTPROD = 20, I8MM = 13, BF16 = 14 }; // of AT_HWCAP, and two of AT_HWCAP2
+    const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    return ft_cpu_units_of_arm((first >> DOTPROD & 1) != 0, (second >> I8MM & 1) != 0, (second >> BF16 & 1) != 0);
+}
+#elif defined(__aarch64__) && defined(__APPLE__)
+static bool says_yes(const char *name) {
+    int yes = 0;
+    size_t size = sizeof yes;
+    return sysctlbyname(name, &yes, &size, NULL, 0) == 0 && yes != 0;
+}
+ft_cpu_units ft_cpu_units_here(void) {
+    return ft_cpu_units_of_arm(says_yes("hw.optional.arm.FEAT_DotProd"), says_yes("hw.optional.arm.FEAT_I8MM"), says_yes("hw.optional.arm.FEAT_BF16"));
 }
 #else
 ft_cpu_units ft_cpu_units_here(void) { return (ft_cpu_units){0, 0}; }

@@ -1,4 +1,4 @@
-// units.h - the units of a processor from what CPUID and XCR0 say. Elsewhere than on x86-64 there are none of these.
+// units.h - the units of a processor from what CPUID and XCR0 say; on 64-bit ARM from what the system says of it.
 #ifndef FT_CPU_UNITS_READ_H
 #define FT_CPU_UNITS_READ_H
 
@@ -15,6 +15,8 @@ typedef struct ft_cpuid {
 
 // tiles_granted: the kernel lets this process use AMX (it has to be asked).
 ft_cpu_units ft_cpu_units_of(const ft_cpuid *id, bool tiles_granted);
+// Of 64-bit ARM, which has NEON. Every program may use what is there.
+ft_cpu_units ft_cpu_units_of_arm(bool dotprod, bool i8mm, bool bf16);
 // Of this machine. Where the processor has tiles the kernel is asked for them; what it once granted it does not take back.
 ft_cpu_units ft_cpu_units_here(void);
 

@@ -3,11 +3,11 @@
 #include "kernels/cuda/attention/path.h"
 
 // On the CPU every thread has its own blocks of scores and of transposed rows. On CUDA those are in shared memory; the
-// backward pass keeps <dout, out> of every row and head, and an owner of sequences its slab (geometry.h). Rows of 16 bits have copies of fp32 on the CPU.
+// backward pass keeps <dout, out> of every row and head, and an owner of sequences its slab (geometry.h). Rows of fp16 have copies of fp32 on the CPU.
 size_t ft_attention_forward_workspace(const ft_target *target, const ft_attention_forward_args *args) {
     const ft_attention_shape *s = &args->shape;
     if (target->backend != FT_BACKEND_CPU) return args->bias.table.rows > 0 ? ft_cuda_bias_line_bytes(s->heads, s->max_queries, s->max_keys) : 0;
-    size_t own = ft_attention_forward_floats(args->shape.head_dim) * (size_t)target->threads;
+    size_t own = ft_attention_forward_thread_floats(args) * (size_t)target->threads;
     if (args->bias.table.rows > 0) own += ft_bias_line_floats(&args->shape);
     return own * sizeof(float) + ft_cpu_copies_attention_forward(args);
 }
@@ -28,7 +28,7 @@ size_t ft_attention_backward_workspace(const ft_target *target, const ft_attenti
         const size_t bias = cuda_bias_bytes(target, args), more = slabs > bias ? slabs : bias; // one owner has no bias
         return more > 0 ? ft_cuda_aligned(deltas) + more : deltas;
     }
-    size_t own = ft_attention_backward_floats(args->shape.head_dim) * (size_t)target->threads;
+    size_t own = ft_attention_backward_thread_floats(args) * (size_t)target->threads;
     if (args->bias.table.rows > 0) own += ft_bias_line_floats(&args->shape);
     if (args->dbias.rows > 0) own += (size_t)ft_bias_sums_before(&args->shape, args->q.rows, args->k.rows, args->shape.sequences);
     return own * sizeof(float) + ft_cpu_copies_attention_backward(args);

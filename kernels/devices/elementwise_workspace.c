@@ -1,5 +1,5 @@
 // Scratch of the row-wise, column-wise and flat ops. Shapes only: data pointers may be NULL here, so optional arguments
-// count as present. Rows of 16 bits have copies of fp32 on the CPU.
+// count as present. Rows of fp16 have copies of fp32 on the CPU.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/half_ops.h"
 #include "kernels/ops/activation.h"
@@ -21,7 +21,9 @@
 static bool on_cuda(const ft_target *target) { return target->backend == FT_BACKEND_CUDA; }
 
 size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernorm_forward_args *args) {
-    return on_cuda(target) ? 0 : ft_cpu_copies_layernorm_forward(args);
+    if (on_cuda(target)) return 0;
+    const size_t row = args->y.dtype == FT_BF16 ? (size_t)ft_layernorm_row_floats(args->x.cols) * sizeof(float) : 0;
+    return row * (size_t)target->threads + ft_cpu_copies_layernorm_forward(args);
 }
 
 // On the CPU two means a row, which the pass over columns needs; on CUDA the partial sums of dgamma, dbeta and dbias.

@@ -19,7 +19,7 @@ typedef struct product_case {
     int64_t rows[FT_INT8_MOST_PARTS], first[FT_INT8_MOST_PARTS], outputs[FT_INT8_MOST_PARTS]; // rows: of the whole matrix
     void *w[FT_INT8_MOST_PARTS];
     int64_t columns; // of y
-    bool without_vnni;
+    bool widened; // as on a processor without a unit for it
     uint8_t *codes; // of the last run, [M, K]
     int32_t *zeros;
 } product_case;
@@ -64,7 +64,7 @@ static void run_product(ft_device *device, const void *test_case, float *out) {
     const product_case *c = test_case;
     const int64_t m = c->x.t.rows, k = c->x.t.cols;
     fenced y = fenced_new(m, c->columns, 5);
-    if (c->without_vnni) ((ft_cpu_device *)device)->cpu.has_vnni = false;
+    if (c->widened) ((ft_cpu_device *)device)->cpu.int8 = FT_INT8_WIDENED;
     ft_int8_product_args args = args_of(c, y.t);
     args.workspace = workspace_new(ft_int8_product_workspace(&device->target, &args));
     if (FT_RUN(device, int8_product, &args) != FT_OK) fail_msg("%s", ft_error_message());
@@ -138,7 +138,7 @@ static void check(product_case *c, const char *what) {
     const int64_t n = c->x.t.rows * c->columns;
     float *want = plain(c);
     for (int turn = 0; turn < 2; turn++) {
-        c->without_vnni = turn == 1;
+        c->widened = turn == 1;
         float *got = run_everywhere(run_product, c, (size_t)n);
         assert_same(got, want, n, what);
         free(got);
@@ -241,6 +241,33 @@ static void rows(void **unused) {
     check(&c, "rows");
 }
 
+// Every unit by its name, with the bits of plain loops, over rows and strips of every size of tile; what this machine lacks is skipped, not passed.
+static void check_unit(const char *isa, ft_int8_unit unit) {
+    const int64_t shape[2][3] = {{70, 0, 70}, {33, 1, 32}};
+    ft_device *device;
+    if (ft_cpu_open(3, isa, &device) != FT_OK || ((ft_cpu_device *)device)->cpu.int8 != unit) {
+        ft_error_clear();
+        print_message("%s: this machine has no such unit, its products are not tested here\n", isa);
+        skip();
+    }
+    for (int64_t m = 1; m <= 99; m += 14)
+        for (int64_t k = 4; k <= 200; k += 49) {
+            product_case c = case_new(m, k, 2, shape, true);
+            float *want = plain(&c), *got = malloc((size_t)(m * c.columns) * sizeof *got);
+            assert_non_null(got);
+            run_product(device, &c, got);
+            assert_same(got, want, m * c.columns, isa);
+            free(got), free(want);
+            case_free(&c);
+        }
+    ft_device_close(device);
+}
+static void amx_int8_multiplies(void **unused) { check_unit("amx_bf16", FT_INT8_BY_AMX); }
+static void avx512_vnni_multiplies(void **unused) { check_unit("avx512", FT_INT8_BY_DOT); }
+static void avx_vnni_multiplies(void **unused) { check_unit("avx2", FT_INT8_BY_DOT); }
+static void neon_i8mm_multiplies(void **unused) { check_unit("neon", FT_INT8_BY_DOT); }
+static void neon_dotprod_multiplies(void **unused) { check_unit("neon", FT_INT8_BY_SIGNED_DOT); }
+
 // What a row gives does not depend on the rows beside it.
 static void alone(void **unused) {
     const int64_t shape[2][3] = {{30, 0, 30}, {40, 10, 25}};
@@ -293,6 +320,8 @@ static void nothing_and_refusals(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_of_numpy), cmocka_unit_test(shapes), cmocka_unit_test(largest_sums), cmocka_unit_test(rows),
+        cmocka_unit_test(amx_int8_multiplies), cmocka_unit_test(avx512_vnni_multiplies), cmocka_unit_test(avx_vnni_multiplies),
+        cmocka_unit_test(neon_i8mm_multiplies), cmocka_unit_test(neon_dotprod_multiplies),
         cmocka_unit_test(alone),            cmocka_unit_test(nothing_and_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

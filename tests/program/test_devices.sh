@@ -56,7 +56,7 @@ devices good "devices=2,memory=25769803776" --json
 [ "$(json out 'd["devices"][0]["threads"] > 0 and d["devices"][0]["total_bytes"] > 2**20')" = True ] || fail "cpu: $(cat out)"
 [ "$(json out 'd["devices"][0]["instruction_set"] in d["devices"][0]["description"]')" = True ] || fail "cpu: $(cat out)"
 # Units by name, those of the instruction set among them; nothing that the processor lacks.
-[ "$(json out 'all(u in ("avx2", "avx512", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8") for u in d["devices"][0]["units"] + d["devices"][0]["units_refused"])')" = True ] || fail "units: $(cat out)"
+[ "$(json out 'all(u in ("avx2", "avx512", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8", "avx_vnni", "neon", "neon_dotprod", "neon_i8mm", "neon_bf16") for u in d["devices"][0]["units"] + d["devices"][0]["units_refused"])')" = True ] || fail "units: $(cat out)"
 [ "$(json out 'd["devices"][0]["instruction_set"] in d["devices"][0]["units"] + ["portable"]')" = True ] || fail "units: $(cat out)"
 [ "$(json out 'set(d["devices"][0]["units"]) & set(d["devices"][0]["units_refused"])')" = "set()" ] || fail "units: $(cat out)"
 [ "$(json out 'd["devices"][2]["total_bytes"], d["devices"][2]["free_bytes"], d["devices"][2]["compute_capability"], d["devices"][2]["pci"]')" = \

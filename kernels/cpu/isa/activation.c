@@ -1,6 +1,7 @@
 // y = act(x + bias) and its gradient.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/lanes/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/activation_function.h"
 #include "kernels/ops/activation.h"
 
@@ -111,12 +112,34 @@ static void forward_task(void *context, int task, int thread) {
         forward_of[a->kind](ft_row(a->x, row), a->bias.data, ft_row_if(a->h, row), ft_row(a->y, row), a->x.cols);
 }
 
+// Rows of bf16 are widened and rounded a stretch at a time, which stays in the first-level cache.
+enum { STRETCH = 512 };
+static int64_t stretch_of(int64_t left) { return left < STRETCH ? left : STRETCH; }
+
+static void forward_half_task(void *context, int task, int thread) {
+    const forward_job *job = context;
+    const ft_activation_forward_args *a = job->args;
+    _Alignas(64) float wide[STRETCH], wide_bias[STRETCH], wide_h[STRETCH], wide_y[STRETCH];
+    int64_t first, last;
+    ft_share(a->x.rows, 1, job->shares, task, &first, &last);
+    for (int64_t c = 0, n; c < a->x.cols; c += n) {
+        n = stretch_of(a->x.cols - c);
+        const float *bias = v_widened(lanes_of(a->bias, 0, true), c, n, wide_bias);
+        for (int64_t row = first; row < last; row++) {
+            const lane_row h = lanes_of(a->h, row, true);
+            forward_of[a->kind](v_widened(lanes_of(a->x, row, true), c, n, wide), bias, h.x ? wide_h : NULL, wide_y, n);
+            v_rounded(h, c, n, wide_h);
+            v_rounded(lanes_of(a->y, row, true), c, n, wide_y);
+        }
+    }
+}
+
 FT_ISA_OP(activation_forward) {
     int64_t rows = args->x.rows, cols = args->x.cols;
     FT_TRY(ft_activation_forward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
-    ft_pool_run(cpu->pool, job.shares, forward_task, &job);
+    ft_pool_run(cpu->pool, job.shares, args->x.dtype == FT_BF16 ? forward_half_task : forward_task, &job);
     return FT_OK;
 }
 
@@ -126,18 +149,45 @@ typedef struct backward_job {
 } backward_job;
 
 // With dbias a share is a range of columns, whose chains it then owns; else one of rows, which is kinder to the caches.
+typedef struct part {
+    int64_t row, last_row, col, last_col;
+} part;
+static part part_of(const backward_job *job, int task) {
+    const ft_activation_backward_args *a = job->args;
+    part p = {0, a->h.rows, 0, a->h.cols};
+    if (a->dbias.data)
+        ft_share(a->h.cols, FT_COLUMN_GRAIN, job->shares, task, &p.col, &p.last_col);
+    else
+        ft_share(a->h.rows, 1, job->shares, task, &p.row, &p.last_row);
+    return p;
+}
+
 static void backward_task(void *context, int task, int thread) {
     const backward_job *job = context;
     const ft_activation_backward_args *a = job->args;
-    int64_t row = 0, last_row = a->h.rows, col = 0, last_col = a->h.cols;
-    if (a->dbias.data)
-        ft_share(last_col, FT_COLUMN_GRAIN, job->shares, task, &col, &last_col);
-    else
-        ft_share(last_row, 1, job->shares, task, &row, &last_row);
-    float *dbias = a->dbias.data ? (float *)a->dbias.data + col : NULL;
-    for (; row < last_row; row++)
-        backward_of[a->kind](ft_row(a->h, row) + col, ft_row(a->dy, row) + col, ft_row(a->dx, row) + col,
-                             a->y.data ? ft_row(a->y, row) + col : NULL, dbias, last_col - col);
+    const part p = part_of(job, task);
+    float *dbias = a->dbias.data ? (float *)a->dbias.data + p.col : NULL;
+    for (int64_t row = p.row; row < p.last_row; row++)
+        backward_of[a->kind](ft_row(a->h, row) + p.col, ft_row(a->dy, row) + p.col, ft_row(a->dx, row) + p.col,
+                             a->y.data ? ft_row(a->y, row) + p.col : NULL, dbias, p.last_col - p.col);
+}
+
+static void backward_half_task(void *context, int task, int thread) {
+    const backward_job *job = context;
+    const ft_activation_backward_args *a = job->args;
+    const part p = part_of(job, task);
+    _Alignas(64) float wide_h[STRETCH], wide_dy[STRETCH], wide_dx[STRETCH], wide_y[STRETCH];
+    for (int64_t c = p.col, n; c < p.last_col; c += n) {
+        n = stretch_of(p.last_col - c);
+        float *dbias = a->dbias.data ? (float *)a->dbias.data + c : NULL;
+        for (int64_t row = p.row; row < p.last_row; row++) {
+            const lane_row y = lanes_of(a->y, row, true);
+            backward_of[a->kind](v_widened(lanes_of(a->h, row, true), c, n, wide_h),
+                                 v_widened(lanes_of(a->dy, row, true), c, n, wide_dy), wide_dx, y.x ? wide_y : NULL, dbias, n);
+            v_rounded(lanes_of(a->dx, row, true), c, n, wide_dx);
+            v_rounded(y, c, n, wide_y);
+        }
+    }
 }
 
 FT_ISA_OP(activation_backward) {
@@ -146,6 +196,6 @@ FT_ISA_OP(activation_backward) {
     const ft_cpu *cpu = ft_cpu_of(device);
     int64_t units = args->dbias.data ? (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN : rows;
     backward_job job = {args, ft_shares(cpu, units, rows * cols)};
-    ft_pool_run(cpu->pool, job.shares, backward_task, &job);
+    ft_pool_run(cpu->pool, job.shares, args->h.dtype == FT_BF16 ? backward_half_task : backward_task, &job);
     return FT_OK;
 }

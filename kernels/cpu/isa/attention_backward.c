@@ -9,10 +9,10 @@
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/tiles/attention_rows.h"
 #include "kernels/cpu/isa/tiles/score_bias.h"
 #include "kernels/cpu/isa/tiles/score_gradient.h"
 #include "kernels/cpu/isa/tiles/score_window.h"
-#include "kernels/cpu/isa/tiles/tile_product.h"
 #include "kernels/ops/attention.h"
 
 enum { QUERIES = FT_ATTENTION_QUERIES, KEYS = FT_ATTENTION_KEYS };
@@ -41,36 +41,32 @@ typedef struct query_block {
 static void load_queries(query_block *b, const ft_attention_backward_args *a, int64_t row, int32_t head) {
     const int64_t d = a->shape.head_dim;
     b->lanes = (b->rows + FT_LANES - 1) / FT_LANES * FT_LANES;
-    b->q = tile_gather(ft_row(a->q, row) + head * d, a->q.stride, b->rows, d, b->near_q);
-    b->dout = tile_gather(ft_row(a->dout, row) + head * d, a->dout.stride, b->rows, d, b->near_dout);
+    b->q = head_rows(a->q, row, head * d, b->rows, d, b->near_q);
+    b->dout = head_rows(a->dout, row, head * d, b->rows, d, b->near_dout);
     tile_transpose(b->q.x, b->q.row, b->rows, d, a->shape.scale, b->q_columns, QUERIES);
     tile_transpose(b->dout.x, b->dout.row, b->rows, d, 1.0f, b->dout_columns, QUERIES);
     memset(b->lse, 0, sizeof b->lse); // lanes without a query compute something finite that nobody reads
     memset(b->dot, 0, sizeof b->dot);
     for (int64_t i = 0; i < b->rows; i++) {
-        const float *dout = b->dout.x + i * b->dout.row, *out = ft_row(a->out, row + i) + head * d;
+        const float *dout = b->dout.x + i * b->dout.row;
+        const lane_row out = lanes_of(a->out, row + i, true);
         v16 sum = v_zero();
         for (int64_t c = 0; c < d; c += FT_LANES)
-            sum = v_fma(v_load_any(dout + c, d - c), v_load_any(out + c, d - c), sum);
+            sum = v_fma(v_load_any(dout + c, d - c), v_load_row(out, head * d + c, d - c, true), sum);
         b->dot[i] = v_hsum(sum);
         b->lse[i] = ft_row(a->lse, row + i)[head];
     }
 }
 
-static void clear_rows(ft_tensor t, int64_t first, int64_t rows, int64_t col, int64_t cols) {
-    for (int64_t i = first; i < first + rows; i++)
-        memset(ft_row(t, i) + col, 0, (size_t)cols * sizeof(float));
-}
-
 // Keys [first, last) of which no query sees any, where queries are fewer than keys.
-static void clear_unseen(const ft_attention_backward_args *a, const ft_attention_item *item) {
-    const int64_t d = a->shape.head_dim, row = a->shape.cu_keys[item->sequence];
+static void clear_unseen(const ft_attention_backward_args *a, const ft_attention_item *item, head_sums dk, head_sums dv) {
+    const int64_t d = a->shape.head_dim;
     for (int64_t key = item->first_key; key < item->last_key; key += KEYS) {
         const int64_t end = item->last_key - key < KEYS ? item->last_key : key + KEYS;
         const ft_attention_span seen = ft_attention_queries(ft_attention_band_of(&a->shape), key, end, item->queries);
         if (seen.first < seen.last) continue;
-        clear_rows(a->dk, row + key, end - key, item->head * d, d);
-        clear_rows(a->dv, row + key, end - key, item->head * d, d);
+        head_sums_clear(dk, key - item->first_key, end - key, d);
+        head_sums_clear(dv, key - item->first_key, end - key, d);
     }
 }
 
@@ -84,7 +80,8 @@ static float *sums_of(const backward_job *job, int32_t sequence, int32_t head) {
 
 typedef struct head_scratch {
     query_block b;
-    float *p, *ds, *near_keys;
+    float *p, *ds, *near_keys, *near_dq;
+    head_sums dk, dv; // of the item's keys
 } head_scratch;
 
 // What one head of a group has of an item; `first`: it is the first of them.
@@ -107,12 +104,13 @@ static void backward_head(const backward_job *job, const ft_attention_item *item
         load_queries(b, a, query_row + b->first, head);
         ft_attention_span seen = {item->first_key, item->last_key};
         if (job->cut != FT_CUT_KEYS) seen = ft_attention_keys(band, b->first, b->first + b->rows, item->keys);
+        const head_sums dq = head_sums_of(a->dq, query_row + b->first, column, d, scratch->near_dq);
         for (int64_t key = seen.first; key < seen.last; key += KEYS) {
             int64_t keys = seen.last - key < KEYS ? seen.last - key : KEYS, row = key_row + key;
             // The block that sees these keys first sets their gradients, and so does the first one that is seen those of the queries.
             const bool more = !first || b->first > ft_attention_queries(band, key, key + keys, item->queries).first;
-            tile_block k = tile_gather(ft_row(a->k, row) + key_column, a->k.stride, keys, d, near_keys);
-            tile_block v = tile_gather(ft_row(a->v, row) + key_column, a->v.stride, keys, d, near_keys + KEYS * d);
+            tile_block k = head_rows(a->k, row, key_column, keys, d, near_keys);
+            tile_block v = head_rows(a->v, row, key_column, keys, d, near_keys + KEYS * d);
             tile_product(keys, b->lanes, d, k.x, k.row, A_ROWS, b->q_columns, QUERIES, p, QUERIES, false);
             tile_product(keys, b->lanes, d, v.x, v.row, A_ROWS, b->dout_columns, QUERIES, ds, QUERIES, false);
             if (job->bias.line) add_bias(&job->bias, head, p, QUERIES, b->first, b->lanes, key, keys);
@@ -120,15 +118,16 @@ static void backward_head(const backward_job *job, const ft_attention_item *item
             gradient_scores(b->lse, b->dot, b->first, b->lanes, key, keys, &stream, a->shape.scale, p, ds, QUERIES);
             if (sums) add_by_distance(sums, ds, QUERIES, b->first, b->rows, key, keys);
             if (job->key_gradients) {
-                tile_product(keys, d, b->rows, p, QUERIES, A_ROWS, b->dout.x, b->dout.row, ft_row(a->dv, row) + key_column,
-                             a->dv.stride, more);
-                tile_product(keys, d, b->rows, ds, QUERIES, A_ROWS, b->q.x, b->q.row, ft_row(a->dk, row) + key_column,
-                             a->dk.stride, more);
+                const int64_t at = key - item->first_key;
+                tile_product(keys, d, b->rows, p, QUERIES, A_ROWS, b->dout.x, b->dout.row,
+                             scratch->dv.x + at * scratch->dv.row, scratch->dv.row, more);
+                tile_product(keys, d, b->rows, ds, QUERIES, A_ROWS, b->q.x, b->q.row,
+                             scratch->dk.x + at * scratch->dk.row, scratch->dk.row, more);
             }
             if (job->query_gradient)
-                tile_product(b->rows, d, keys, ds, QUERIES, A_COLUMNS, k.x, k.row,
-                             ft_row(a->dq, query_row + b->first) + column, a->dq.stride, key > seen.first);
+                tile_product(b->rows, d, keys, ds, QUERIES, A_COLUMNS, k.x, k.row, dq.x, dq.row, key > seen.first);
         }
+        if (job->query_gradient && seen.first < seen.last) head_sums_end(dq, a->dq, query_row + b->first, column, b->rows, d);
     }
 }
 
@@ -138,22 +137,29 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     const int64_t d = a->shape.head_dim, group = ft_attention_group(&a->shape), column = item->head * d;
     if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
         const int64_t query_row = a->shape.cu_queries[item->sequence], key_row = a->shape.cu_keys[item->sequence];
-        if (job->query_gradient) clear_rows(a->dq, query_row, item->queries, column * group, d * group);
-        if (job->key_gradients) clear_rows(a->dk, key_row, item->keys, column, d);
-        if (job->key_gradients) clear_rows(a->dv, key_row, item->keys, column, d);
+        if (job->query_gradient) clear_head_rows(a->dq, query_row, item->queries, column * group, d * group);
+        if (job->key_gradients) clear_head_rows(a->dk, key_row, item->keys, column, d);
+        if (job->key_gradients) clear_head_rows(a->dv, key_row, item->keys, column, d);
         return;
     }
     head_scratch scratch;
     query_block *b = &scratch.b;
-    b->q_columns = (float *)a->workspace.data + (size_t)thread * ft_attention_backward_floats(d);
+    b->q_columns = (float *)a->workspace.data + (size_t)thread * ft_attention_backward_thread_floats(a);
     b->dout_columns = b->q_columns + d * QUERIES;
     b->near_q = b->dout_columns + d * QUERIES;
     b->near_dout = b->near_q + d * QUERIES;
     scratch.p = b->near_dout + d * QUERIES;
     scratch.ds = scratch.p + KEYS * QUERIES;
     scratch.near_keys = scratch.ds + KEYS * QUERIES;
-    if (ft_attention_is_banded(&a->shape) && job->key_gradients) clear_unseen(a, item);
+    const int64_t first_key = a->shape.cu_keys[item->sequence] + item->first_key, keys = item->last_key - item->first_key;
+    scratch.near_dq = scratch.near_keys + 2 * KEYS * d; // the last three are there of bf16 alone
+    scratch.dk = head_sums_of(a->dk, first_key, column, d, scratch.near_dq + QUERIES * d);
+    scratch.dv = head_sums_of(a->dv, first_key, column, d, scratch.near_dq + (QUERIES + a->shape.max_keys) * d);
+    if (ft_attention_is_banded(&a->shape) && job->key_gradients) clear_unseen(a, item, scratch.dk, scratch.dv);
     for (int64_t i = 0; i < group; i++) backward_head(job, item, (int32_t)(item->head * group + i), i == 0, &scratch);
+    if (!job->key_gradients) return;
+    head_sums_end(scratch.dk, a->dk, first_key, column, keys, d);
+    head_sums_end(scratch.dv, a->dv, first_key, column, keys, d);
 }
 
 static void backward_task(void *context, int task, int thread) {
@@ -194,7 +200,7 @@ FT_ISA_OP(attention_backward) {
                         .key_gradients = true,
                         .parts = ft_pieces(cpu->threads)};
     job.items.heads = ft_attention_key_heads(s);
-    float *behind = (float *)args->workspace.data + ft_attention_backward_floats(s->head_dim) * (size_t)cpu->threads;
+    float *behind = (float *)args->workspace.data + ft_attention_backward_thread_floats(args) * (size_t)cpu->threads;
     job.bias = bias_lines_make(s, &args->bias, behind);
     if (args->dbias.data) job.sums = behind + ft_bias_line_floats(s);
     job.cost = ft_attention_cost(&job.items, FT_CUT_NOTHING, &largest);

@@ -19,6 +19,7 @@ typedef struct backward_job {
     position_panels panels;
     ft_disentangled_scratch scratch;
     float *threads; // scratch of the threads
+    size_t near;    // where a thread has gradients of bf16 until they are complete: of a block of queries, of all keys, of all values
     ft_score_stream stream;
     ft_attention_shape wave; // its sequences
     int64_t cost;
@@ -41,15 +42,16 @@ static void load_queries(query_block *b, const ft_disentangled_attention_backwar
     const ft_attention_shape *shape = &a->shape.attention;
     const int64_t d = shape->head_dim, column = head * d;
     b->lanes = ft_round_up(b->rows, FT_LANES);
-    copy_rows(ft_row(a->q, row) + column, a->q.stride, b->rows, d, b->near_q, width);
-    copy_rows(ft_row(a->dout, row) + column, a->dout.stride, b->rows, d, b->near_dout, width);
+    copy_rows(a->q, row, column, b->rows, d, b->near_q, width);
+    copy_rows(a->dout, row, column, b->rows, d, b->near_dout, width);
     tile_transpose(b->near_q, width, b->rows, d, shape->scale, b->q_columns + FT_SCORE_PAD, FT_SCORE_ROW);
     tile_transpose(b->near_dout, width, b->rows, d, 1.0f, b->dout_columns, QUERIES);
     for (int64_t i = 0; i < b->rows; i++) {
-        const float *dout = b->near_dout + i * width, *out = ft_row(a->out, row + i) + column;
+        const float *dout = b->near_dout + i * width;
+        const lane_row out = lanes_of(a->out, row + i, true);
         v16 sum = v_zero();
         for (int64_t c = 0; c < d; c += FT_LANES)
-            sum = v_fma(v_load(dout + c), v_load_any(out + c, d - c), sum);
+            sum = v_fma(v_load(dout + c), v_load_row(out, column + c, d - c, true), sum);
         b->dot[i] = v_hsum(sum);
         b->lse[i] = ft_row(a->lse, row + i)[head];
     }
@@ -57,11 +59,6 @@ static void load_queries(query_block *b, const ft_disentangled_attention_backwar
         b->dot[i] = 0;
         b->lse[i] = INFINITY;
     }
-}
-
-static void clear_rows(ft_tensor t, int64_t first, int64_t rows, int64_t col, int64_t cols) {
-    for (int64_t i = first; i < first + rows; i++)
-        memset(ft_row(t, i) + col, 0, (size_t)cols * sizeof(float));
 }
 
 // ---- a tile ---------------------------------------------------------------------------------------------------------
@@ -92,8 +89,7 @@ static void fence_scores(const tile *t) {
 static void load_window(const ft_disentangled_shape *shape, ft_tensor table, int64_t column, int64_t delta,
                         const tile *t, float *rows) {
     for (int64_t e = 1 - t->keys; e < t->b->rows; e++)
-        copy_rows(ft_row(table, ft_slot_of(shape, delta + e)) + column, 0, 1, t->d,
-                  rows + (e + FT_WINDOW / 2) * t->width, t->width);
+        copy_rows(table, ft_slot_of(shape, delta + e), column, 1, t->d, rows + (e + FT_WINDOW / 2) * t->width, t->width);
 }
 
 static void add_query_gradient(const tile *t, float *dq, int64_t stride) {
@@ -183,9 +179,9 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     const int64_t d = job->wave.head_dim, column = item->head * d;
     const int64_t query_row = job->wave.cu_queries[item->sequence], key_row = job->wave.cu_keys[item->sequence];
     if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
-        clear_rows(a->dq, query_row, item->queries, column, d);
-        clear_rows(a->dk, key_row, item->keys, column, d);
-        clear_rows(a->dv, key_row, item->keys, column, d);
+        clear_head_rows(a->dq, query_row, item->queries, column, d);
+        clear_head_rows(a->dk, key_row, item->keys, column, d);
+        clear_head_rows(a->dv, key_row, item->keys, column, d);
         return;
     }
     tile t = {.d = d, .width = at->width};
@@ -212,14 +208,18 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     ft_score_stream stream = job->stream;
     if (stream.threshold)
         stream = ft_score_stream_of(&job->stream, job->wave.dropout.sequence_slot[item->sequence], item->head);
+    float *near = own + job->near;
+    const head_sums dk = head_sums_of(a->dk, key_row, column, d, near + QUERIES * d);
+    const head_sums dv = head_sums_of(a->dv, key_row, column, d, near + (QUERIES + job->wave.max_keys) * d);
     for (b.first = 0; b.first < item->queries; b.first += QUERIES) {
+        const head_sums dq = head_sums_of(a->dq, query_row + b.first, column, d, near);
         b.rows = item->queries - b.first < QUERIES ? item->queries - b.first : QUERIES;
         load_queries(&b, a, query_row + b.first, item->head, t.width);
         for (t.key = 0; t.key < item->keys; t.key += KEYS) {
             int64_t row = key_row + t.key;
             t.keys = item->keys - t.key < KEYS ? item->keys - t.key : KEYS;
-            copy_rows(ft_row(a->k, row) + column, a->k.stride, t.keys, d, own + at->keys, t.width);
-            tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, t.keys, d, own + at->values);
+            copy_rows(a->k, row, column, t.keys, d, own + at->keys, t.width);
+            tile_block v = head_rows(a->v, row, column, t.keys, d, own + at->values);
             for (int n = 0; n < 2; n++) {
                 if (!tables[n].data) continue;
                 load_window(&a->shape, tables[n], column, b.first - t.key, &t, own + at->rows[n]);
@@ -231,14 +231,17 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
             gradient_scores(b.lse, b.dot, b.first, b.lanes, t.key, t.keys, &stream, job->wave.scale, t.p, t.ds,
                             FT_SCORE_ROW);
             tile_product(t.keys, d, b.rows, t.p, FT_SCORE_ROW, A_ROWS, b.near_dout, t.width,
-                         ft_row(a->dv, row) + column, a->dv.stride, b.first > 0);
-            add_key_gradient(&t, ft_row(a->dk, row) + column, a->dk.stride);
-            add_query_gradient(&t, ft_row(a->dq, query_row + b.first) + column, a->dq.stride);
+                         dv.x + t.key * dv.row, dv.row, b.first > 0);
+            add_key_gradient(&t, dk.x + t.key * dk.row, dk.row);
+            add_query_gradient(&t, dq.x, dq.row);
             if (!job->tables) continue;
             fence_scores(&t);
             add_table_gradients(&t);
         }
+        head_sums_end(dq, a->dq, query_row + b.first, column, b.rows, d);
     }
+    head_sums_end(dk, a->dk, key_row, column, item->keys, d);
+    head_sums_end(dv, a->dv, key_row, column, item->keys, d);
 }
 
 static void backward_task(void *context, int task, int thread) {
@@ -288,6 +291,8 @@ FT_ISA_OP(disentangled_attention_backward) {
                         .parts = ft_pieces(cpu->threads),
                         .gradient = {args->dpos_key, args->dpos_query},
                         .tables = (args->dpos_key.data != NULL) + (args->dpos_query.data != NULL)};
+    job.near = job.scratch.floats;
+    if (args->q.dtype == FT_BF16) job.scratch.floats += ft_attention_backward_half_floats(s->head_dim, s->max_keys);
     float *behind = job.threads + job.scratch.floats * (size_t)cpu->threads;
     job.panels = panels_at(&args->shape, args->pos_key, args->pos_query, &behind, job.threads + job.scratch.keys,
                            job.scratch.floats);

@@ -13,6 +13,7 @@ typedef struct forward_job {
     position_panels panels;
     ft_disentangled_scratch scratch;
     float *threads; // scratch of the threads
+    size_t near;    // where a thread has the results of bf16, until they are complete; before them the queries
     ft_score_stream stream;
     int64_t cost;
     int parts;
@@ -20,8 +21,9 @@ typedef struct forward_job {
 
 // Out = what is summed / its sum, and the log-sum-exp.
 static void finish(const ft_disentangled_attention_forward_args *a, softmax_state *state, const ft_attention_item *item,
-                   float *out) {
+                   head_sums out) {
     const ft_attention_shape *shape = &a->shape.attention;
+    const int64_t row = shape->cu_queries[item->sequence] + item->first_query;
     int64_t rows = item->last_query - item->first_query;
     float lse[QUERIES];
     for (int64_t i = 0; i < rows; i += FT_LANES) {
@@ -29,9 +31,9 @@ static void finish(const ft_disentangled_attention_forward_args *a, softmax_stat
         v_store(lse + i, v_add(v_load(state->max + i), log_above_one(sum)));
         v_store(state->sum + i, v_div(v_set1(1.0f), sum));
     }
-    scale_rows(out, a->out.stride, rows, shape->head_dim, state->sum);
+    scale_rows(out.x, out.row, rows, shape->head_dim, state->sum);
+    head_sums_end(out, a->out, row, item->head * shape->head_dim, rows, shape->head_dim);
     if (!a->lse.data) return;
-    int64_t row = shape->cu_queries[item->sequence] + item->first_query;
     for (int64_t i = 0; i < rows; i++)
         ft_row(a->lse, row + i)[item->head] = lse[i];
 }
@@ -39,11 +41,10 @@ static void finish(const ft_disentangled_attention_forward_args *a, softmax_stat
 // A query without keys attends to nothing.
 static void attend_to_nothing(const ft_disentangled_attention_forward_args *a, const ft_attention_item *item) {
     const ft_attention_shape *shape = &a->shape.attention;
-    for (int64_t i = item->first_query; i < item->last_query; i++) {
-        int64_t row = shape->cu_queries[item->sequence] + i;
-        memset(ft_row(a->out, row) + item->head * shape->head_dim, 0, (size_t)shape->head_dim * sizeof(float));
-        if (a->lse.data) ft_row(a->lse, row)[item->head] = -INFINITY;
-    }
+    const int64_t d = shape->head_dim, row = shape->cu_queries[item->sequence];
+    clear_head_rows(a->out, row + item->first_query, item->last_query - item->first_query, item->head * d, d);
+    for (int64_t i = item->first_query; a->lse.data && i < item->last_query; i++)
+        ft_row(a->lse, row + i)[item->head] = -INFINITY;
 }
 
 static void forward_item(void *context, const ft_attention_item *item, int thread) {
@@ -61,25 +62,29 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
     float *queries = own + at->queries, *scores = own + at->scores, *block = scores + FT_SCORE_PAD;
     const int64_t query_row = shape->cu_queries[item->sequence] + item->first_query;
     const int64_t key_row = shape->cu_keys[item->sequence], column = item->head * d;
-    float *out = ft_row(a->out, query_row) + column;
+    const head_sums out = head_sums_of(a->out, query_row, column, d, own + job->near);
     ft_score_stream stream = job->stream;
     if (stream.threshold)
         stream = ft_score_stream_of(&job->stream, shape->dropout.sequence_slot[item->sequence], item->head);
     softmax_state state;
-    tile_transpose(ft_row(a->q, query_row) + column, a->q.stride, rows, d, shape->scale, queries + FT_SCORE_PAD,
-                   FT_SCORE_ROW);
+    tile_block q = {NULL, 0};
+    if (a->q.dtype == FT_BF16)
+        q = head_rows(a->q, query_row, column, rows, d, own + job->near);
+    else
+        q = (tile_block){ft_row(a->q, query_row) + column, a->q.stride};
+    tile_transpose(q.x, q.row, rows, d, shape->scale, queries + FT_SCORE_PAD, FT_SCORE_ROW);
     for (int64_t key = 0; key < item->keys; key += KEYS) {
         int64_t keys = item->keys - key < KEYS ? item->keys - key : KEYS;
-        copy_rows(ft_row(a->k, key_row + key) + column, a->k.stride, keys, d, own + at->keys, at->width);
-        tile_block v = tile_gather(ft_row(a->v, key_row + key) + column, a->v.stride, keys, d, own + at->values);
+        copy_rows(a->k, key_row + key, column, keys, d, own + at->keys, at->width);
+        tile_block v = head_rows(a->v, key_row + key, column, keys, d, own + at->values);
         slanted_scores(&job->panels, item->head, item->first_query, rows, key, keys, queries, own + at->keys, at->width,
                        scores);
         for (int64_t i = 0; i < lanes; i += FT_LANES) {
             softmax_step(&state, block + i, FT_SCORE_ROW, i, keys, key == 0);
             if (stream.threshold) drop_scores(&stream, block + i, FT_SCORE_ROW, item->first_query + i, key, keys);
         }
-        if (key) scale_rows(out, a->out.stride, rows, d, state.shrink);
-        tile_product(rows, d, keys, block, FT_SCORE_ROW, A_COLUMNS, v.x, v.row, out, a->out.stride, key > 0);
+        if (key) scale_rows(out.x, out.row, rows, d, state.shrink);
+        tile_product(rows, d, keys, block, FT_SCORE_ROW, A_COLUMNS, v.x, v.row, out.x, out.row, key > 0);
     }
     finish(a, &state, item, out);
 }
@@ -102,6 +107,8 @@ FT_ISA_OP(disentangled_attention_forward) {
                        .stream = ft_score_stream_begin(&s->dropout),
                        .cost = ft_attention_cost(s, FT_CUT_QUERIES, NULL),
                        .parts = ft_pieces(cpu->threads)};
+    job.near = job.scratch.floats;
+    if (args->q.dtype == FT_BF16) job.scratch.floats += ft_attention_forward_half_floats(s->head_dim);
     float *behind = job.threads + job.scratch.floats * (size_t)cpu->threads;
     job.panels = panels_at(&args->shape, args->pos_key, args->pos_query, &behind, job.threads + job.scratch.keys,
                            job.scratch.floats);

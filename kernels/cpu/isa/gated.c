@@ -1,6 +1,7 @@
 // y = act(a) * g and its gradient, where a and g are the halves of a row.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/lanes/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/activation_function.h"
 #include "kernels/ops/gated.h"
 
@@ -97,11 +98,48 @@ static void backward_task(void *context, int task, int thread) {
     }
 }
 
+// Rows of bf16 are widened and rounded a stretch at a time, which stays in the first-level cache.
+enum { STRETCH = 512 };
+static int64_t stretch_of(int64_t left) { return left < STRETCH ? left : STRETCH; }
+
+static void forward_half_task(void *context, int task, int thread) {
+    const gated_job *job = context;
+    const ft_gated_forward_args *a = job->forward;
+    _Alignas(64) float one[STRETCH], gate[STRETCH], product[STRETCH];
+    int64_t first, last, cols = a->y.cols;
+    ft_share(a->y.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++)
+        for (int64_t c = 0, n; c < cols; c += n) {
+            const lane_row x = lanes_of(a->x, row, true);
+            n = stretch_of(cols - c);
+            loops[a->kind].forward(v_widened(x, c, n, one), v_widened(x, cols + c, n, gate), product, n);
+            v_rounded(lanes_of(a->y, row, true), c, n, product);
+        }
+}
+
+static void backward_half_task(void *context, int task, int thread) {
+    const gated_job *job = context;
+    const ft_gated_backward_args *a = job->backward;
+    _Alignas(64) float one[STRETCH], gate[STRETCH], dy[STRETCH], da[STRETCH], dg[STRETCH], product[STRETCH];
+    int64_t first, last, cols = a->dy.cols;
+    ft_share(a->dy.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++)
+        for (int64_t c = 0, n; c < cols; c += n) {
+            const lane_row h = lanes_of(a->h, row, true), dx = lanes_of(a->dx, row, true), y = lanes_of(a->y, row, true);
+            n = stretch_of(cols - c);
+            loops[a->kind].backward(v_widened(h, c, n, one), v_widened(h, cols + c, n, gate),
+                                    v_widened(lanes_of(a->dy, row, true), c, n, dy), da, dg, y.x ? product : NULL, n);
+            v_rounded(dx, c, n, da);
+            v_rounded(dx, cols + c, n, dg);
+            v_rounded(y, c, n, product);
+        }
+}
+
 FT_ISA_OP(gated_forward) {
     FT_TRY(ft_gated_forward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     gated_job job = {.forward = args, .shares = ft_shares(cpu, args->y.rows, args->x.rows * args->x.cols)};
-    ft_pool_run(cpu->pool, job.shares, forward_task, &job);
+    ft_pool_run(cpu->pool, job.shares, args->x.dtype == FT_BF16 ? forward_half_task : forward_task, &job);
     return FT_OK;
 }
 
@@ -109,6 +147,6 @@ FT_ISA_OP(gated_backward) {
     FT_TRY(ft_gated_backward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     gated_job job = {.backward = args, .shares = ft_shares(cpu, args->dy.rows, args->h.rows * args->h.cols)};
-    ft_pool_run(cpu->pool, job.shares, backward_task, &job);
+    ft_pool_run(cpu->pool, job.shares, args->h.dtype == FT_BF16 ? backward_half_task : backward_task, &job);
     return FT_OK;
 }

@@ -3,6 +3,7 @@
 #include "kernels/cpu/isa/gemm_bf16.h"
 
 #include "kernels/cpu/gemm_plan.h"
+#include "kernels/cpu/isa/lanes/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/bf16_tile.h"
 #include "kernels/half.h"
 #include "kernels/ops/check.h"
@@ -65,12 +66,6 @@ static void load_row(ft_tensor c, int64_t row, int64_t column, int64_t n, float 
     else
         ft_widen(FT_BF16, half_at(c, row, column), to, n);
 }
-static void store_row(ft_tensor c, int64_t row, int64_t column, int64_t n, const float *from) {
-    if (c.dtype == FT_F32)
-        memcpy((float *)c.data + row * c.stride + column, from, (size_t)n * sizeof *from);
-    else
-        ft_narrow(FT_BF16, from, (uint16_t *)c.data + row * c.stride + column, n);
-}
 
 static void begin_sums(const job *g, const block *w) {
     const int64_t rows = (w->rows + g->unit->rows - 1) / g->unit->rows * g->unit->rows;
@@ -86,28 +81,27 @@ static void begin_sums(const job *g, const block *w) {
     }
 }
 
-static void end_row(const job *g, float *sum, const float *bias, int64_t n) {
-    if (g->args->bias.data)
-        for (int64_t j = 0; j < n; j++)
-            sum[j] += bias[j];
-    if (g->args->scale != 0)
-        for (int64_t j = 0; j < n; j++)
-            sum[j] *= g->args->scale;
+// Bias, scale and rounding of n sums at once, and into a row of C.
+static void end_row(const job *g, const float *sum, const float *bias, int64_t n, lane_row c, int64_t column) {
+    const v16 scale = v_set1(g->args->scale);
+    for (int64_t j = 0; j < n; j += FT_LANES) {
+        v16 x = v_load_any(sum + j, n - j);
+        if (g->args->bias.data) x = v_add(x, v_load_any(bias + j, n - j));
+        if (g->args->scale != 0) x = v_mul(x, scale);
+        v_store_row(c, column + j, x, n - j, true);
+    }
 }
 
 static void end_sums(const job *g, const block *w) {
     float bias[MOST_COLUMNS], turned[MOST_ROWS]; // of a row of C
     const ft_tensor b = g->args->bias;
     if (b.data) load_row(b, 0, g->plan.swapped ? w->row : w->column, g->plan.swapped ? w->rows : w->columns, bias);
-    for (int64_t i = 0; !g->plan.swapped && i < w->rows; i++) {
-        end_row(g, w->sums + i * w->sum_row, bias, w->columns);
-        store_row(w->c, w->row + i, w->column, w->columns, w->sums + i * w->sum_row);
-    }
+    for (int64_t i = 0; !g->plan.swapped && i < w->rows; i++)
+        end_row(g, w->sums + i * w->sum_row, bias, w->columns, lanes_of(w->c, w->row + i, true), w->column);
     for (int64_t j = 0; g->plan.swapped && j < w->columns; j++) {
         for (int64_t i = 0; i < w->rows; i++)
             turned[i] = w->sums[i * w->sum_row + j];
-        end_row(g, turned, bias, w->rows);
-        store_row(w->c, w->column + j, w->row, w->rows, turned);
+        end_row(g, turned, bias, w->rows, lanes_of(w->c, w->column + j, true), w->row);
     }
 }
 

@@ -12,6 +12,9 @@
 #include <float.h>
 #include <math.h>
 
+// Of every instruction set; open.c asks.
+bool FT_ISA_NAME(int8_unit_agrees)(ft_int8_unit unit);
+
 static_assert((int)FT_INT8_STRIPS % (int)INT8_TILE_STRIPS == 0 && (int)FT_INT8_STRIP == (int)FT_LANES, "blocks must hold whole tiles");
 
 enum { CODE_ROWS = 32, PACKED_STRIPS = 4 }; // of a task
@@ -25,7 +28,7 @@ typedef struct job {
     int8_t *weights;
     int64_t code_tasks;             // in front of those that pack
     int64_t row_blocks, strip_group; // of the product: rows and strips of a task
-    int way;
+    ft_int8_unit unit;
 } job;
 
 // ---- rows to codes --------------------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ static void pack_each(const int8_t *w, int64_t k, int64_t length, int outputs, i
         for (int j = 0; j < FT_INT8_STRIP; j++) out[p / 4 * 64 + j * 4 + p % 4] = j < outputs && p < k ? w[j * k + p] : 0;
 }
 
-#if defined(FT_ISA_avx512) || defined(FT_ISA_avx2)
+#if !defined(FT_ISA_portable)
 // Of a whole strip with whole words, which are moved as those of fp32 are.
 static void pack_words(const int8_t *w, int64_t k, int8_t *out) {
     int64_t p = 0;
@@ -121,7 +124,7 @@ static void pack_strip(const job *g, int64_t strip) {
     const int8_t *w = (const int8_t *)part->w.data + l.codes + (part->first + output) * k;
     const float *scale = (const float *)(const void *)((const char *)part->w.data + l.scales) + part->first + output;
     int8_t *out = g->weights + strip * FT_INT8_STRIP * length;
-#if defined(FT_ISA_avx512) || defined(FT_ISA_avx2)
+#if !defined(FT_ISA_portable)
     if (outputs == FT_INT8_STRIP && k == length) pack_words(w, k, out);
     else
 #endif
@@ -163,20 +166,25 @@ static void set_strip(const job *g, int8_tile *t, int j, int64_t row, int64_t st
 static void multiply_strips(const job *g, int64_t first, int64_t last, int64_t strip, int count) {
     const int64_t length = g->plan.length;
     int8_tile t = {.words = length / 4, .length = length, .ldc = g->args->y.stride};
+    t.a = g->codes + first * length;
+    t.steps = g->steps + first;
+    t.zeros = g->zeros + first;
     t.b = g->weights + strip * FT_INT8_STRIP * length;
     t.sums = g->sums + strip * FT_INT8_STRIP;
     t.scales = g->scales + strip * FT_INT8_STRIP;
     for (int j = 0; j < count; j++) set_strip(g, &t, j, first, strip + j);
-    for (int64_t row = first, rows; row < last; row += rows) {
-        int size = 0;
-        while ((2 << size) <= last - row && (2 << size) <= INT8_TILE_ROWS) size++;
-        rows = 1 << size;
-        t.a = g->codes + row * length;
-        t.steps = g->steps + row;
-        t.zeros = g->zeros + row;
-        int8_tiles[g->way][size][count - 1](&t);
-        for (int j = 0; j < count; j++) t.c[j] += rows * t.ldc;
-    }
+    run_int8_rows(t, last - first, count, g->unit);
+}
+
+static void begin_unit(ft_int8_unit unit) {
+#if defined(FT_ISA_avx512)
+    if (unit == FT_INT8_BY_AMX) ft_amx_begin();
+#endif
+}
+static void end_unit(ft_int8_unit unit) {
+#if defined(FT_ISA_avx512)
+    if (unit == FT_INT8_BY_AMX) ft_amx_end();
+#endif
 }
 
 static void multiply(void *context, int task, int thread) {
@@ -184,15 +192,17 @@ static void multiply(void *context, int task, int thread) {
     const int64_t first = task % g->row_blocks * FT_INT8_ROWS, strips = g->plan.strips, from = task / g->row_blocks * g->strip_group;
     const int64_t last = first + FT_INT8_ROWS < g->plan.rows ? first + FT_INT8_ROWS : g->plan.rows;
     const int64_t end = from + g->strip_group < strips ? from + g->strip_group : strips;
-    for (int64_t strip = from; strip < end; strip += INT8_TILE_STRIPS)
-        multiply_strips(g, first, last, strip, end - strip < INT8_TILE_STRIPS ? (int)(end - strip) : INT8_TILE_STRIPS);
+    const int most = int8_strips_of(g->unit);
+    begin_unit(g->unit);
+    for (int64_t strip = from; strip < end; strip += most) multiply_strips(g, first, last, strip, end - strip < most ? (int)(end - strip) : most);
+    end_unit(g->unit);
 }
 
 FT_ISA_OP(int8_product) {
     FT_TRY(ft_int8_product_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     char *scratch = args->workspace.data;
-    job g = {.args = args, .plan = ft_int8_plan_of(args)};
+    job g = {.args = args, .plan = ft_int8_plan_of(args), .unit = cpu->int8};
     if (g.plan.rows == 0 || g.plan.strips == 0) return FT_OK;
     g.codes = (uint8_t *)scratch + g.plan.codes;
     g.steps = (float *)(void *)(scratch + g.plan.steps);
@@ -200,9 +210,6 @@ FT_ISA_OP(int8_product) {
     g.weights = (int8_t *)scratch + g.plan.weights;
     g.sums = (int32_t *)(void *)(scratch + g.plan.sums);
     g.scales = (float *)(void *)(scratch + g.plan.scales);
-#if defined(FT_ISA_avx512)
-    g.way = cpu->has_vnni ? INT8_WORDS : INT8_PAIRS;
-#endif
     g.code_tasks = (g.plan.rows + CODE_ROWS - 1) / CODE_ROWS;
     const int64_t packs = (g.plan.strips + PACKED_STRIPS - 1) / PACKED_STRIPS;
     g.row_blocks = (g.plan.rows + FT_INT8_ROWS - 1) / FT_INT8_ROWS;
@@ -212,4 +219,48 @@ FT_ISA_OP(int8_product) {
     ft_pool_run(cpu->pool, (int)(g.code_tasks + packs), prepare, &g);
     ft_pool_run(cpu->pool, (int)(g.row_blocks * ((g.plan.strips + g.strip_group - 1) / g.strip_group)), multiply, &g);
     return FT_OK;
+}
+
+// ---- does the unit compute what it should? --------------------------------------------------------------------------
+
+// Rows and strips of every size of tile, k in whole steps and the rest of one, codes and weights as large as they can be among them.
+bool FT_ISA_NAME(int8_unit_agrees)(ft_int8_unit unit) {
+    enum { ROWS = 55, STRIPS = 3, K = 172, OUTPUTS = STRIPS * FT_INT8_STRIP };
+    uint8_t code[ROWS][K];
+    int8_t strip[STRIPS][K / 4][FT_INT8_STRIP][4];
+    int32_t zeros[ROWS], sums[OUTPUTS] = {0};
+    float steps[ROWS], scales[OUTPUTS], got[ROWS][OUTPUTS];
+    uint32_t state = 1;
+    if (int8_tiles[unit][0][0] == NULL) return false;
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < K; k++) {
+            state = state * 1664525u + 1013904223u;
+            code[i][k] = i % 9 == 0 ? 255 : (uint8_t)(state >> 24);
+        }
+    for (int j = 0; j < OUTPUTS; j++)
+        for (int k = 0; k < K; k++) {
+            state = state * 1664525u + 1013904223u;
+            const int8_t w = (int8_t)(j % 7 == 0 ? 127 : j % 7 == 1 ? -127 : (int)(state >> 24) % 255 - 127);
+            strip[j / FT_INT8_STRIP][k / 4][j % FT_INT8_STRIP][k % 4] = w;
+            sums[j] += w;
+        }
+    for (int i = 0; i < ROWS; i++) zeros[i] = i % 3 * 100, steps[i] = 1;
+    for (int j = 0; j < OUTPUTS; j++) scales[j] = 1;
+    const int most = int8_strips_of(unit);
+    begin_unit(unit);
+    for (int first = 0; first < STRIPS; first += most) {
+        const int count = STRIPS - first < most ? STRIPS - first : most;
+        int8_tile t = {.words = K / 4, .length = K, .ldc = OUTPUTS, .a = code[0], .b = strip[first][0][0], .steps = steps, .zeros = zeros};
+        t.sums = sums + first * FT_INT8_STRIP, t.scales = scales + first * FT_INT8_STRIP;
+        for (int j = 0; j < count; j++) t.c[j] = got[0] + (first + j) * FT_INT8_STRIP, t.lanes[j] = FT_INT8_STRIP;
+        run_int8_rows(t, ROWS, count, unit);
+    }
+    end_unit(unit);
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < OUTPUTS; j++) {
+            int32_t sum = 0;
+            for (int k = 0; k < K; k++) sum += (code[i][k] - zeros[i]) * strip[j / FT_INT8_STRIP][k / 4][j % FT_INT8_STRIP][k % 4];
+            if (got[i][j] != (float)sum) return false;
+        }
+    return true;
 }

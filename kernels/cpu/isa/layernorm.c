@@ -2,9 +2,11 @@
 //
 // The backward pass is two sweeps: rows in parallel for the two means of a row, then columns in parallel for everything
 // else, so that the sums over rows (dgamma, dbeta, dbias) are chains in row order that one thread owns.
+//
+// Of bf16 rows everything is computed from the sum before it is rounded, which stays in a thread's scratch for a row.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/cpu/isa/lanes/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/row_dropout.h"
 #include "kernels/ops/layernorm.h"
 
@@ -28,9 +30,10 @@ typedef struct forward_job {
 } forward_job;
 
 // s = residual + dropout(x + bias) for one row; returns its sum.
-static float join_row(const forward_job *job, int64_t row, float *s) {
+FT_VEC float join_row(const forward_job *job, int64_t row, float *s, const bool halves) {
     const ft_layernorm_forward_args *a = job->args;
-    const float *x = ft_row(a->x, row), *bias = a->bias.data, *residual = ft_row_if(a->residual, row);
+    const lane_row x = lanes_of(a->x, row, halves), bias = lanes_of(a->bias, 0, halves);
+    const float *residual = ft_row_if(a->residual, row);
     bool drops = a->dropout.probability != 0.0f;
     _Alignas(64) uint16_t bits[PIECE];
     v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
@@ -38,8 +41,8 @@ static float join_row(const forward_job *job, int64_t row, float *s) {
     for (int64_t c = 0; c < cols; c += FT_LANES) {
         if (drops && c % PIECE == 0) ft_row_dropout_bits(&job->dropout, row, c, bits);
         int64_t n = cols - c;
-        v16 t = v_load_any(x + c, n);
-        if (bias) t = v_add(t, v_load_any(bias + c, n));
+        v16 t = v_load_row(x, c, n, halves);
+        if (bias.x) t = v_add(t, v_load_row(bias, c, n, halves));
         if (drops) t = v_mul(t, ft_row_dropout_factor(&job->dropout, bits + c % PIECE));
         if (residual) t = v_add(t, v_load_any(residual + c, n));
         v_store_any(s + c, t, n);
@@ -67,7 +70,7 @@ static void forward_task(void *context, int task, int thread) {
     for (int64_t row = first; row < last; row++) {
         float *y = ft_row(a->y, row), *stream = ft_row_if(a->stream, row);
         float *s = a->s.data ? ft_row(a->s, row) : stream ? stream : y; // y holds s until it is overwritten
-        float mean = join_row(job, row, s) / (float)cols;
+        float mean = join_row(job, row, s, false) / (float)cols;
         if (a->rms) mean = 0;
         if (stream && stream != s) memcpy(stream, s, (size_t)cols * sizeof *s);
         float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
@@ -82,12 +85,40 @@ static void forward_task(void *context, int task, int thread) {
     }
 }
 
+static void forward_half_task(void *context, int task, int thread) {
+    const forward_job *job = context;
+    const ft_layernorm_forward_args *a = job->args;
+    const float *gamma = a->gamma.data, *beta = a->beta.data;
+    int64_t first, last, cols = a->x.cols;
+    float *s = (float *)a->workspace.data + ft_layernorm_row_floats(cols) * thread;
+    ft_share(a->x.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++) {
+        const lane_row y = lanes_of(a->y, row, true), kept = lanes_of(a->s, row, true);
+        float *stream = ft_row_if(a->stream, row), *wide = ft_row_if(a->wide, row);
+        float mean = join_row(job, row, s, true) / (float)cols;
+        if (a->rms) mean = 0;
+        if (stream) memcpy(stream, s, (size_t)cols * sizeof *s);
+        float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
+        v16 center = v_set1(mean), scale = v_set1(rstd);
+        for (int64_t c = 0; c < cols; c += FT_LANES) {
+            int64_t n = cols - c;
+            v16 sum = v_load_any(s + c, n), hat = v_mul(v_sub(sum, center), scale);
+            v16 out = v_fma(hat, v_load_any(gamma + c, n), beta ? v_load_any(beta + c, n) : v_zero());
+            if (kept.x) v_store_row(kept, c, sum, n, true);
+            if (wide) v_store_any(wide + c, out, n);
+            v_store_row(y, c, out, n, true);
+        }
+        if (a->mean.data) ((float *)a->mean.data)[row] = mean;
+        if (a->rstd.data) ((float *)a->rstd.data)[row] = rstd;
+    }
+}
+
 FT_ISA_OP(layernorm_forward) {
     int64_t rows = args->x.rows, cols = args->x.cols;
     FT_TRY(ft_layernorm_forward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_row_dropout_begin(&args->dropout), ft_shares(cpu, rows, rows * cols)};
-    ft_pool_run(cpu->pool, job.shares, forward_task, &job);
+    ft_pool_run(cpu->pool, job.shares, args->y.dtype == FT_BF16 ? forward_half_task : forward_task, &job);
     return FT_OK;
 }
 
@@ -100,20 +131,20 @@ typedef struct backward_job {
     int shares;
 } backward_job;
 
-static void means_task(void *context, int task, int thread) {
-    const backward_job *job = context;
+FT_VEC void means(const backward_job *job, int task, const bool halves) {
     const ft_layernorm_backward_args *a = job->args;
     const float *gamma = a->gamma.data;
     int64_t first, last, cols = a->dy.cols;
     ft_share(a->dy.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        const float *dy = ft_row(a->dy, row), *s = ft_row(a->s, row);
+        const float *dy = ft_row(a->dy, row);
+        const lane_row s = lanes_of(a->s, row, halves);
         v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
         v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()},
             dot[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
         for (int64_t c = 0; c < cols; c += FT_LANES) { // lanes past the end have dy = gamma = 0
             int64_t n = cols - c, chain = c / FT_LANES % CHAINS;
-            v16 hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);
+            v16 hat = v_mul(v_sub(v_load_row(s, c, n, halves), center), scale);
             v16 g = v_mul(v_load_any(dy + c, n), v_load_any(gamma + c, n));
             sum[chain] = v_add(sum[chain], g);
             dot[chain] = v_fma(g, hat, dot[chain]);
@@ -123,13 +154,17 @@ static void means_task(void *context, int task, int thread) {
     }
 }
 
-// All rows of columns [col, last), at most PIECE of them.
-static void columns_piece(const backward_job *job, int64_t row, int64_t col, int64_t last) {
+static void means_task(void *context, int task, int thread) { means(context, task, false); }
+static void means_half_task(void *context, int task, int thread) { means(context, task, true); }
+
+// Columns [col, last) of a row, at most PIECE of them.
+FT_VEC void columns_piece(const backward_job *job, int64_t row, int64_t col, int64_t last, const bool halves) {
     const ft_layernorm_backward_args *a = job->args;
     bool drops = a->dropout.probability != 0.0f;
-    const float *gamma = a->gamma.data, *dy = ft_row(a->dy, row), *s = ft_row(a->s, row);
+    const float *gamma = a->gamma.data, *dy = ft_row(a->dy, row);
     const float *past = ft_row_if(a->past, row);
-    float *ds = ft_row_if(a->ds, row), *dx = ft_row_if(a->dx, row);
+    const lane_row s = lanes_of(a->s, row, halves), dx = lanes_of(a->dx, row, halves);
+    float *ds = ft_row_if(a->ds, row);
     float *dgamma = a->dgamma.data, *dbeta = a->dbeta.data, *dbias = a->dbias.data;
     v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
     v16 mean = v_zero(), slope = v_zero();
@@ -137,11 +172,11 @@ static void columns_piece(const backward_job *job, int64_t row, int64_t col, int
     if (job->means) {
         mean = v_set1(job->means[2 * row]);
         slope = v_set1(job->means[2 * row + 1]);
-        if (drops && (dx || dbias)) ft_row_dropout_bits(&job->dropout, row, col, bits);
+        if (drops && (dx.x || dbias)) ft_row_dropout_bits(&job->dropout, row, col, bits);
     }
     for (int64_t c = col; c < last; c += FT_LANES) {
         int64_t n = last - c;
-        v16 d = v_load_any(dy + c, n), hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);
+        v16 d = v_load_any(dy + c, n), hat = v_mul(v_sub(v_load_row(s, c, n, halves), center), scale);
         if (dgamma) v_store_any(dgamma + c, v_fma(d, hat, v_load_any(dgamma + c, n)), n);
         if (dbeta) v_store_any(dbeta + c, v_add(v_load_any(dbeta + c, n), d), n);
         if (!job->means) continue;
@@ -150,31 +185,32 @@ static void columns_piece(const backward_job *job, int64_t row, int64_t col, int
         if (past) d = v_add(d, v_load_any(past + c, n));
         if (ds) v_store_any(ds + c, d, n);
         if (drops) d = v_mul(d, ft_row_dropout_factor(&job->dropout, bits + (c - col)));
-        if (dx) v_store_any(dx + c, d, n);
+        if (dx.x) v_store_row(dx, c, d, n, halves);
         if (dbias) v_store_any(dbias + c, v_add(v_load_any(dbias + c, n), d), n);
     }
 }
 
-static void columns_task(void *context, int task, int thread) {
-    const backward_job *job = context;
+FT_VEC void columns(const backward_job *job, int task, const bool halves) {
     int64_t first, last;
     ft_share(job->args->dy.cols, FT_COLUMN_GRAIN, job->shares, task, &first, &last);
     for (int64_t row = 0; row < job->args->dy.rows; row++)
         for (int64_t col = first; col < last; col += PIECE)
-            columns_piece(job, row, col, last - col < PIECE ? last : col + PIECE);
+            columns_piece(job, row, col, last - col < PIECE ? last : col + PIECE, halves);
 }
+static void columns_task(void *context, int task, int thread) { columns(context, task, false); }
+static void columns_half_task(void *context, int task, int thread) { columns(context, task, true); }
 
 FT_ISA_OP(layernorm_backward) {
     int64_t rows = args->dy.rows, cols = args->dy.cols;
     FT_TRY(ft_layernorm_backward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
-    bool inputs = args->ds.data || args->dx.data || args->dbias.data;
+    const bool inputs = args->ds.data || args->dx.data || args->dbias.data, halves = args->s.dtype == FT_BF16;
     backward_job job = {args, ft_row_dropout_begin(&args->dropout), inputs ? args->workspace.data : NULL, 0};
     if (inputs) {
         job.shares = ft_shares(cpu, rows, rows * cols);
-        ft_pool_run(cpu->pool, job.shares, means_task, &job);
+        ft_pool_run(cpu->pool, job.shares, halves ? means_half_task : means_task, &job);
     }
     job.shares = ft_shares(cpu, (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, rows * cols);
-    ft_pool_run(cpu->pool, job.shares, columns_task, &job);
+    ft_pool_run(cpu->pool, job.shares, halves ? columns_half_task : columns_task, &job);
     return FT_OK;
 }

@@ -1,7 +1,7 @@
 // Dropout of rows, and rows by index.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/cpu/isa/lanes/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/row_dropout.h"
 #include "kernels/ops/rows.h"
 
@@ -21,30 +21,33 @@ static void run_rows(ft_device *device, rows_job *job, int64_t rows, void (*task
 
 // ---- dropout --------------------------------------------------------------------------------------------------------
 
-static void dropout_task(void *context, int task, int thread) {
-    const rows_job *job = context;
+FT_VEC void drop(const rows_job *job, int task, const bool halves) {
     _Alignas(64) uint16_t bits[FT_DROPOUT_PIECE];
     int64_t first, last, cols = job->x.cols;
     ft_share(job->x.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        const float *x = ft_row(job->x, row);
-        float *y = ft_row(job->y, row);
+        const lane_row x = lanes_of(job->x, row, halves), y = lanes_of(job->y, row, halves);
         for (int64_t c = 0; c < cols; c += FT_LANES) {
             if (c % FT_DROPOUT_PIECE == 0) ft_row_dropout_bits(&job->dropout, row, c, bits);
             v16 factor = ft_row_dropout_factor(&job->dropout, bits + c % FT_DROPOUT_PIECE);
-            v16 dropped = v_mul(v_load_any(x + c, cols - c), factor);
-            if (job->accumulate) dropped = v_add(v_load_any(y + c, cols - c), dropped);
-            v_store_any(y + c, dropped, cols - c);
+            v16 dropped = v_mul(v_load_row(x, c, cols - c, halves), factor);
+            if (job->accumulate) dropped = v_add(v_load_row(y, c, cols - c, halves), dropped);
+            v_store_row(y, c, dropped, cols - c, halves);
         }
     }
 }
+static void dropout_task(void *context, int task, int thread) { drop(context, task, false); }
+static void dropout_half_task(void *context, int task, int thread) { drop(context, task, true); }
+
+static bool has_halves(const rows_job *job) { return job->x.dtype == FT_BF16 || job->y.dtype == FT_BF16; }
+static size_t row_bytes(ft_tensor t) { return (size_t)t.cols * (t.dtype == FT_F32 ? sizeof(float) : sizeof(uint16_t)); }
 
 static void copy_task(void *context, int task, int thread) {
     const rows_job *job = context;
     int64_t first, last;
     ft_share(job->x.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++)
-        memcpy(ft_row(job->y, row), ft_row(job->x, row), (size_t)job->x.cols * sizeof(float));
+        memcpy(lanes_of(job->y, row, true).x, lanes_of(job->x, row, true).x, row_bytes(job->x));
 }
 
 FT_ISA_OP(dropout) {
@@ -57,7 +60,7 @@ FT_ISA_OP(dropout) {
         return FT_OK;
     }
     job.dropout = ft_row_dropout_begin(d);
-    run_rows(device, &job, args->x.rows, dropout_task);
+    run_rows(device, &job, args->x.rows, has_halves(&job) ? dropout_half_task : dropout_task);
     return FT_OK;
 }
 
@@ -79,22 +82,22 @@ FT_ISA_OP(gather_rows) {
     return FT_OK;
 }
 
-static void scatter_task(void *context, int task, int thread) {
-    const rows_job *job = context;
+FT_VEC void scatter(const rows_job *job, int task, const bool halves) {
     int64_t first, last, cols = job->x.cols;
     ft_share(job->x.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        const float *x = ft_row(job->x, row);
-        float *y = ft_row(job->y, job->index[row]);
+        const lane_row x = lanes_of(job->x, row, halves), y = lanes_of(job->y, job->index[row], halves);
         for (int64_t c = 0; c < cols; c += FT_LANES)
-            v_store_any(y + c, v_add(v_load_any(y + c, cols - c), v_load_any(x + c, cols - c)), cols - c);
+            v_store_row(y, c, v_add(v_load_row(y, c, cols - c, halves), v_load_row(x, c, cols - c, halves)), cols - c, halves);
     }
 }
+static void scatter_task(void *context, int task, int thread) { scatter(context, task, false); }
+static void scatter_half_task(void *context, int task, int thread) { scatter(context, task, true); }
 
 FT_ISA_OP(scatter_rows_add) {
     if (args->x.rows == 0) return FT_OK;
     FT_TRY(ft_scatter_rows_add_check(&ft_cpu_of(device)->target, args));
     rows_job job = {.x = args->x, .y = args->y, .index = args->index};
-    run_rows(device, &job, args->x.rows, scatter_task);
+    run_rows(device, &job, args->x.rows, has_halves(&job) ? scatter_half_task : scatter_task);
     return FT_OK;
 }

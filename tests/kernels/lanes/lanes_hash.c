@@ -1,15 +1,17 @@
-// lanes_hash [VECTORS] - a line a function of vec.h and vmath.h, and of the tiles of matrix products: a hash of what it
+// lanes_hash [VECTORS [UNIT ...]] - a line a function of vec.h and vmath.h, and of the tiles of matrix products: a hash of what it
 // makes of many inputs - all patterns of bits, infinities, NaN, denormals, and around the bounds of conversions.
 // Compiled once an instruction set by test_lanes.sh: the lines must be the same. With FT_MODEL_UNITS the tiles of
 // VDPBF16PS and AMX run on a model of those instructions (model_units.h), and are held to the others. A NaN that was
 // computed counts as one, whatever its payload.
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/lanes/bf16_lanes.h"
 #include "kernels/cpu/isa/lanes/vmath.h"
 #ifdef FT_MODEL_UNITS
 #include "tests/kernels/lanes/model_units.h"
 #endif
 #include "kernels/cpu/isa/tiles/bf16_tile.h"
 #include "kernels/cpu/isa/tiles/gemm_pack.h"
+#include "kernels/cpu/isa/tiles/int8_kernel.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -141,6 +143,14 @@ static void functions(void) {
         u_store_n(x[0], r, n), add_bits(u_load(x[0]));
         v_store_n((float *)(void *)x[1], a, n), add_bits(u_load(x[1]));
     });
+    BITS(u_bf16_of, a);
+    VECTOR(v_from_bf16, u_and(p, u_set1(0xFFFF)));
+    EACH("16 bits", {
+        uint16_t *half = (uint16_t *)(void *)x[0];
+        add_bits(u_load_u16_n(half, n));
+        u_store_u16(half + 16, u_bf16_of(b)), u_store_u16_n(half, u_bf16_of(c), n);
+        add_bits(u_load(x[0]));
+    });
     VECTOR(v_exp, a);
     VECTOR(v_sigmoid, a);
     VECTOR(v_tanh, a);
@@ -237,6 +247,49 @@ static uint64_t bf16_products(ft_bf16_unit number, bool tiny) {
     return hash;
 }
 
+// 8 bits: every size of tile.
+static uint64_t int8_products(ft_int8_unit unit) {
+    enum { ROWS = 55, STRIPS = 3, LENGTH = 172, OUTPUTS = STRIPS * FT_INT8_STRIP };
+    static uint8_t codes[ROWS * LENGTH];
+    static int8_t weights[OUTPUTS * LENGTH];
+    static int32_t zeros[ROWS], sums[OUTPUTS];
+    static float steps[ROWS], scales[OUTPUTS], bias[OUTPUTS], c[ROWS][OUTPUTS];
+    random_state = 4, hash = 1;
+    memset(sums, 0, sizeof sums);
+    for (int i = 0; i < ROWS * LENGTH; i++)
+        codes[i] = (uint8_t)(word() % 5 == 0 ? 255 : word());
+    for (int i = 0; i < OUTPUTS * LENGTH; i++) {
+        weights[i] = (int8_t)(word() % 5 == 0 ? -127 : (int)(word() % 255) - 127);
+        sums[i / (FT_INT8_STRIP * LENGTH) * FT_INT8_STRIP + i / 4 % FT_INT8_STRIP] += weights[i];
+    }
+    for (int i = 0; i < ROWS; i++)
+        zeros[i] = (int32_t)(word() % 256), steps[i] = (float)word() * 0x1p-40f;
+    for (int j = 0; j < OUTPUTS; j++)
+        scales[j] = (float)word() * 0x1p-40f, bias[j] = (float)(int32_t)word() * 0x1p-31f;
+    for (int first = 0; first < STRIPS; first += int8_strips_of(unit)) {
+        const int left = STRIPS - first, count = left < int8_strips_of(unit) ? left : int8_strips_of(unit);
+        int8_tile t = {.words = LENGTH / 4, .a = codes, .length = LENGTH, .b = weights + first * FT_INT8_STRIP * LENGTH};
+        t.steps = steps, t.zeros = zeros, t.sums = sums + first * FT_INT8_STRIP, t.scales = scales + first * FT_INT8_STRIP;
+        t.ldc = OUTPUTS;
+        for (int j = 0; j < count; j++) {
+            t.bias[j] = bias + (first + j) * FT_INT8_STRIP;
+            t.c[j] = c[0] + (first + j) * FT_INT8_STRIP;
+            t.lanes[j] = FT_INT8_STRIP;
+        }
+#ifdef FT_MODEL_UNITS
+        if (unit == FT_INT8_BY_AMX) ft_amx_begin();
+#endif
+        run_int8_rows(t, ROWS, count, unit);
+#ifdef FT_MODEL_UNITS
+        if (unit == FT_INT8_BY_AMX) ft_amx_end();
+#endif
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < OUTPUTS; j++)
+            add_float(c[i][j]);
+    return hash;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) vectors = strtoull(argv[1], NULL, 10);
     functions();
@@ -250,6 +303,13 @@ int main(int argc, char **argv) {
             if (bf16_products((ft_bf16_unit)unit, tiny) != of_fma)
                 differs = 1, fprintf(stderr, "unit %d, %s: other bits\n", unit, tiny ? "tiny" : "ordinary");
 #endif
+    }
+    const uint64_t widened = int8_products(FT_INT8_WIDENED);
+    printf("%-12s %016" PRIx64 "\n", "int8 tiles", widened);
+    for (int i = 2; i < argc; i++) { // further units that this machine, or the model, has
+        const ft_int8_unit unit = (ft_int8_unit)atoi(argv[i]);
+        if (int8_tiles[unit][0][0] == NULL || int8_products(unit) != widened)
+            differs = 1, fprintf(stderr, "8 bits, unit %d: other numbers\n", unit);
     }
     return differs;
 }

@@ -1,5 +1,5 @@
-// model_units.h - VDPBF16PS and AMX's tiles in plain C, as Intel's manual has them, in the place of the intrinsics: so
-// the operands and loops of bf16_tile.h run where no such unit is. It shows that they do what they should; not that
+// model_units.h - VDPBF16PS and AMX's tiles (TDPBF16PS, TDPBUSD) in plain C, as Intel's manual has them, in the place of the intrinsics: so
+// the operands and loops of bf16_tile.h and int8_kernel.h run where no such unit is. It shows that they do what they should; not that
 // silicon does what the manual says.
 #ifndef FT_TEST_MODEL_UNITS_H
 #define FT_TEST_MODEL_UNITS_H
@@ -64,11 +64,32 @@ static void model_multiply(int c, int a, int b) {
         }
 }
 
+static void model_zero(int t) {
+    if (!model_configured) abort();
+    memset(model_tiles[t], 0, sizeof model_tiles[t]);
+}
+// a without a sign, b with one; a sum wraps.
+static void model_multiply_int8(int c, int a, int b) {
+    if (!model_configured || c == a || a == b || b == c) abort();
+    for (int m = 0; m < 16; m++)
+        for (int n = 0; n < 16; n++) {
+            uint32_t sum;
+            memcpy(&sum, &model_tiles[c][m][4 * n], sizeof sum);
+            for (int k = 0; k < 64; k++) sum += (uint32_t)(model_tiles[a][m][k] * (int8_t)model_tiles[b][k / 4][4 * n + k % 4]);
+            memcpy(&model_tiles[c][m][4 * n], &sum, sizeof sum);
+        }
+}
+
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #define FT_DOT
 #define FT_AMX
+#define FT_AMX_INT8
+#undef _tile_zero
+#undef _tile_dpbusd
+#define _tile_zero model_zero
+#define _tile_dpbusd model_multiply_int8
 #define _mm512_dpbf16_ps model_dot
 #define _tile_loadconfig model_config
 #define _tile_release model_release

@@ -10,6 +10,7 @@
 //   v_max(a,b) is a > b ? a : b and v_min(a,b) is a < b ? a : b: with a NaN the SECOND operand is the result.
 //   v_hsum: x[i] + x[i+8] for i < 8, then + [i+4], + [i+2], + [1]. v_hmax: the same tree.
 //   u_from_v rounds to nearest even, as int32; v_from_i takes int32. v_bits / u_bits keep the bits and change the type.
+//   u_load_u16 widens 16 numbers of 16 bits; u_store_u16 stores lanes that are below 65536.
 //   u_mul_wide: 32x32 -> 64 bits, in halves. u_andnot(a,b) = ~a & b. u_lt is unsigned.
 #ifndef FT_CPU_VEC_H
 #define FT_CPU_VEC_H

@@ -112,6 +112,19 @@ FT_VEC u16x u_load_u16(const uint16_t *p) {
     return (u16x){_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)),
                   _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p + 8)))};
 }
+FT_VEC u16x u_load_u16_n(const uint16_t *p, int n) {
+    uint16_t x[16] = {0};
+    if (n > 0) memcpy(x, p, (size_t)(n < 16 ? n : 16) * sizeof *x);
+    return u_load_u16(x);
+}
+FT_VEC void u_store_u16(uint16_t *p, u16x a) { // packing goes by halves of registers
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(_mm256_packus_epi32(a.lo, a.hi), 0xD8));
+}
+FT_VEC void u_store_u16_n(uint16_t *p, u16x a, int n) {
+    uint16_t x[16];
+    u_store_u16(x, a);
+    if (n > 0) memcpy(p, x, (size_t)(n < 16 ? n : 16) * sizeof *x);
+}
 FT_VEC u16x u_add(u16x a, u16x b) { return FT_U2(_mm256_add_epi32, a, b); }
 FT_VEC u16x u_sub(u16x a, u16x b) { return FT_U2(_mm256_sub_epi32, a, b); }
 FT_VEC u16x u_mul(u16x a, u16x b) { return FT_U2(_mm256_mullo_epi32, a, b); }

@@ -57,6 +57,9 @@ FT_VEC void u_store(uint32_t *p, u16x a) { _mm512_storeu_si512(p, a); }
 FT_VEC u16x u_load_n(const uint32_t *p, int n) { return _mm512_maskz_loadu_epi32(m_first(n), p); }
 FT_VEC void u_store_n(uint32_t *p, u16x a, int n) { _mm512_mask_storeu_epi32(p, m_first(n), a); }
 FT_VEC u16x u_load_u16(const uint16_t *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)); }
+FT_VEC u16x u_load_u16_n(const uint16_t *p, int n) { return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m_first(n), p)); }
+FT_VEC void u_store_u16(uint16_t *p, u16x a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a)); }
+FT_VEC void u_store_u16_n(uint16_t *p, u16x a, int n) { _mm256_mask_storeu_epi16(p, m_first(n), _mm512_cvtepi32_epi16(a)); }
 FT_VEC u16x u_add(u16x a, u16x b) { return _mm512_add_epi32(a, b); }
 FT_VEC u16x u_sub(u16x a, u16x b) { return _mm512_sub_epi32(a, b); }
 FT_VEC u16x u_mul(u16x a, u16x b) { return _mm512_mullo_epi32(a, b); }

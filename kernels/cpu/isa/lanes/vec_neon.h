@@ -49,6 +49,20 @@ FT_VEC u16x u_load_u16(const uint16_t *p) {
     return (u16x){
         {vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low), vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high)}};
 }
+FT_VEC u16x u_load_u16_n(const uint16_t *p, int n) {
+    uint16_t x[16] = {0};
+    if (n > 0) memcpy(x, p, (size_t)(n < 16 ? n : 16) * sizeof *x);
+    return u_load_u16(x);
+}
+FT_VEC void u_store_u16(uint16_t *p, u16x a) {
+    vst1q_u16(p, vmovn_high_u32(vmovn_u32(a.q[0]), a.q[1]));
+    vst1q_u16(p + 8, vmovn_high_u32(vmovn_u32(a.q[2]), a.q[3]));
+}
+FT_VEC void u_store_u16_n(uint16_t *p, u16x a, int n) {
+    uint16_t x[16];
+    u_store_u16(x, a);
+    if (n > 0) memcpy(p, x, (size_t)(n < 16 ? n : 16) * sizeof *x);
+}
 FT_VEC u16x u_add(u16x a, u16x b) { return FT_2(u16x, vaddq_u32, a, b); }
 FT_VEC u16x u_sub(u16x a, u16x b) { return FT_2(u16x, vsubq_u32, a, b); }
 FT_VEC u16x u_mul(u16x a, u16x b) { return FT_2(u16x, vmulq_u32, a, b); }

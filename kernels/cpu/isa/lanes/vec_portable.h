@@ -83,6 +83,15 @@ FT_VEC void u_store_n(uint32_t *p, u16x a, int n) {
         p[i] = a.x[i];
 }
 FT_VEC u16x u_load_u16(const uint16_t *p) { FT_EACH(u16x, p[i]); }
+FT_VEC u16x u_load_u16_n(const uint16_t *p, int n) { FT_EACH(u16x, i < n ? p[i] : 0); }
+FT_VEC void u_store_u16(uint16_t *p, u16x a) {
+    for (int i = 0; i < 16; i++)
+        p[i] = (uint16_t)a.x[i];
+}
+FT_VEC void u_store_u16_n(uint16_t *p, u16x a, int n) {
+    for (int i = 0; i < n && i < 16; i++)
+        p[i] = (uint16_t)a.x[i];
+}
 FT_VEC u16x u_add(u16x a, u16x b) { FT_EACH(u16x, a.x[i] + b.x[i]); }
 FT_VEC u16x u_sub(u16x a, u16x b) { FT_EACH(u16x, a.x[i] - b.x[i]); }
 FT_VEC u16x u_mul(u16x a, u16x b) { FT_EACH(u16x, a.x[i] * b.x[i]); }

@@ -7,6 +7,7 @@
 #define FT_CPU_BF16_TILE_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/isa/tiles/amx.h"
 #include "kernels/cpu/isa/tiles/bf16_words.h"
 
 typedef void bf16_tile(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row);
@@ -271,24 +272,13 @@ FT_DOT_TILE(3)
 
 // ---- AMX ------------------------------------------------------------------------------------------------------------
 
-#ifndef FT_AMX
-#define FT_AMX __attribute__((target("amx-tile,amx-bf16")))
-#endif
-enum { AMX_SIDE = 16, AMX_ROWS = 2 * AMX_SIDE, AMX_VECTORS = 2 };
+enum { AMX_SIDE = FT_AMX_SIDE, AMX_ROWS = 2 * AMX_SIDE, AMX_VECTORS = 2 };
 
-// Every tile whole: 16 rows of 64 bytes. Of the thread, until amx_end.
-static FT_AMX sums_state amx_begin(void) {
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes_of_row[16];
-        uint8_t rows[16];
-    } config = {.palette = 1};
-    for (int i = 0; i < 8; i++)
-        config.bytes_of_row[i] = 64, config.rows[i] = AMX_SIDE;
-    _tile_loadconfig(&config);
+static sums_state amx_begin(void) {
+    ft_amx_begin();
     return 0;
 }
-static FT_AMX void amx_end(sums_state state) { _tile_release(); }
+static void amx_end(sums_state state) { ft_amx_end(); }
 
 // The compiler does not know that tiles are memory read: what was packed is written before this.
 static FT_AMX void amx_tile_1(int64_t blocks, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row) {

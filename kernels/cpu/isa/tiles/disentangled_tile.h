@@ -18,7 +18,7 @@
 
 #include "kernels/cpu/disentangled_plan.h"
 #include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/isa/tiles/tile_product.h"
+#include "kernels/cpu/isa/tiles/attention_rows.h"
 
 #if defined(FT_ISA_avx512)
 enum { SLANT_ROWS = 16 };
@@ -28,11 +28,19 @@ enum { SLANT_ROWS = 4 };
 enum { SLANT_ROWS = 2 };
 #endif
 
-// Rows without gaps and with zeros up to `width`.
-static void copy_rows(const float *in, int64_t in_row, int64_t rows, int64_t columns, float *out, int64_t width) {
-    for (int64_t i = 0; i < rows; i++)
+// Columns [column, column + columns) of rows as fp32, without gaps and with zeros up to `width`.
+FT_VEC void copy_lanes(ft_tensor t, int64_t row, int64_t column, int64_t rows, int64_t columns, float *out, int64_t width, const bool halves) {
+    for (int64_t i = 0; i < rows; i++) {
+        const lane_row in = lanes_of(t, row + i, halves);
         for (int64_t c = 0; c < columns; c += FT_LANES)
-            v_store(out + i * width + c, v_load_any(in + i * in_row + c, columns - c));
+            v_store(out + i * width + c, v_load_row(in, column + c, columns - c, halves));
+    }
+}
+static void copy_rows(ft_tensor t, int64_t row, int64_t column, int64_t rows, int64_t columns, float *out, int64_t width) {
+    if (t.dtype == FT_BF16)
+        copy_lanes(t, row, column, rows, columns, out, width, true);
+    else
+        copy_lanes(t, row, column, rows, columns, out, width, false);
 }
 
 // ---- panels ---------------------------------------------------------------------------------------------------------
@@ -73,7 +81,7 @@ static void make_panel(void *context, int task, int thread) {
         if (!p->data[t]) continue;
         for (int64_t x = 0; x < FT_DELTAS; x++) {
             int64_t slot = ft_slot_of(p->shape, (p->plan.first + panel) * FT_DELTAS + x);
-            copy_rows(ft_row(p->table[t], slot) + head * d, 0, 1, d, rows + x * width, width);
+            copy_rows(p->table[t], slot, head * d, 1, d, rows + x * width, width);
         }
         tile_transpose(rows, width, FT_DELTAS, d, t ? p->shape->attention.scale : 1.0f,
                        p->data[t] + head * p->plan.floats + panel * FT_DELTAS * d, FT_DELTAS);
