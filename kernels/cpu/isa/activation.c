@@ -1,7 +1,7 @@
 // y = act(x + bias) and its gradient.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/activation_function.h"
 #include "kernels/ops/activation.h"
 

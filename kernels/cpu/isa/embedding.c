@@ -1,6 +1,6 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/ops/embedding.h"
 
 // ---- forward --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // y = act(a) * g and its gradient, where a and g are the halves of a row.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/activation_function.h"
 #include "kernels/ops/gated.h"
 

@@ -3,7 +3,7 @@
 #include "kernels/cpu/isa/gemm_bf16.h"
 
 #include "kernels/cpu/gemm_plan.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/bf16_tile.h"
 #include "kernels/half.h"
 #include "kernels/ops/check.h"

@@ -6,7 +6,7 @@
 // Of bf16 rows everything is computed from the sum before it is rounded, which stays in a thread's scratch for a row.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/row_dropout.h"
 #include "kernels/ops/layernorm.h"
 

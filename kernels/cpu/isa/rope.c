@@ -1,7 +1,7 @@
 // Rotary positions: pairs of columns turned in place.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/ops/rope.h"
 
 typedef struct rope_job {

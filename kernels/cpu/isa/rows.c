@@ -1,7 +1,7 @@
 // Dropout of rows, and rows by index.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/row_dropout.h"
 #include "kernels/ops/rows.h"
 

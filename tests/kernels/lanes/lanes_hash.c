@@ -4,7 +4,7 @@
 // VDPBF16PS and AMX run on a model of those instructions (model_units.h), and are held to the others. A NaN that was
 // computed counts as one, whatever its payload.
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/lanes/vmath.h"
 #ifdef FT_MODEL_UNITS
 #include "tests/kernels/lanes/model_units.h"

@@ -3,7 +3,7 @@
 #define FT_CPU_ATTENTION_ROWS_H
 
 #include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/isa/lanes/bf16_lanes.h"
+#include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/tile_product.h"
 
 // Columns [column, column + d) of `rows` rows: where they lie or a copy in `near`, which has room for rows x d.
