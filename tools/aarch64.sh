@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# aarch64.sh [BUILD] - builds for 64-bit ARM on another machine, in BUILD (build-aarch64): the program and the library, with Debian's cross compiler and
-# Debian's libraries for arm64. Those are unpacked into BUILD/root, where a Python for arm64 lies, too; the packages of this machine stay as they are.
+# aarch64.sh [BUILD [CMAKE OPTION...]] - builds for 64-bit ARM on another machine, in BUILD (build-aarch64): the program and the library (or what TARGETS
+# names), with Debian's cross compiler and Debian's libraries for arm64. Those are unpacked into BUILD/root, where a Python for arm64 lies, too; the
+# packages of this machine stay as they are.
 # BUILD/run WORDS... is that program under qemu's emulation, BUILD/python a Python that runs there.
 set -euo pipefail
 
@@ -43,11 +44,14 @@ fi
 
 [ -f "$build/CMakeCache.txt" ] || cmake -B "$build" -G Ninja -S "$source_dir" -D CMAKE_TOOLCHAIN_FILE="$source_dir/tools/aarch64.cmake" -D FT_ROOT="$root" \
     -D BUILD_TESTING=OFF -D FT_CUDA=OFF "${@:2}"
-cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target ftengine_dist ftengine_shared
+# shellcheck disable=SC2086
+cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target ${TARGETS:-ftengine_dist ftengine_shared}
 
 # An emulated program cannot start another one by itself: what it starts are these scripts.
 qemu="qemu-aarch64-static -L $root"
-printf '#!/bin/sh\nexec %s %s "$@"\n' "$qemu" "$build/dist/ftengine" >"$build/run"
+program=$build/dist/ftengine
+[ -e "$program" ] || program=$build/ftengine
+printf '#!/bin/sh\nexec %s %s "$@"\n' "$qemu" "$program" >"$build/run"
 printf '#!/bin/sh\nPYTHONHOME=%s exec %s %s "$@"\n' "$root/usr" "$qemu" "$root/usr/bin/python3" >"$build/python"
 chmod +x "$build/run" "$build/python"
 "$build/run" --version
