@@ -245,7 +245,9 @@ static void rows(void **unused) {
 static void check_unit(const char *isa, ft_int8_unit unit) {
     const int64_t shape[2][3] = {{70, 0, 70}, {33, 1, 32}};
     ft_device *device;
-    if (ft_cpu_open(3, isa, &device) != FT_OK || ((ft_cpu_device *)device)->cpu.int8 != unit) {
+    const bool opened = ft_cpu_open(3, isa, &device) == FT_OK;
+    if (!opened || ((ft_cpu_device *)device)->cpu.int8 != unit) {
+        ft_device_close(device);
         ft_error_clear();
         print_message("%s: this machine has no such unit, its products are not tested here\n", isa);
         skip();
