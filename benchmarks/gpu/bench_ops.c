@@ -82,6 +82,12 @@ static call of_gemm(const ft_gemm_args *a) {
     c.transposed_a = a->trans_a, c.transposed_b = a->trans_b, c.accumulates = a->accumulate;
     return c;
 }
+static call of_segment_product(const ft_segment_product_args *a) {
+    call c = of_gemm(a->product[0]);
+    c.op = "segment_product", c.shape[0] = 0;
+    for (int i = 0; i < a->count; i++) c.shape[0] += a->product[i]->c.rows;
+    return c;
+}
 #define ROWS(name, rows, out) \
     static call of_##name(const ft_##name##_args *a) { return of_rows(#name, a->rows, a->out); }
 ROWS(column_sum, x, out)

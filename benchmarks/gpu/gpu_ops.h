@@ -44,6 +44,10 @@ extern const int gpu_op_count;
 setup_function gpu_ops_row_norm_setup, gpu_ops_column_scale_setup;
 run_function gpu_ops_row_norm, gpu_ops_column_scale, gpu_ops_column_scale_times;
 
+// Those of gpu_ops_segments.c.
+setup_function gpu_ops_segment_product_setup;
+run_function gpu_ops_segment_forward, gpu_ops_segment_weight;
+
 // Ends the program with the error that `status` says, if it is one.
 void need(ft_status status);
 

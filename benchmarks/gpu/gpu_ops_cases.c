@@ -575,6 +575,8 @@ const gpu_op gpu_ops[] = {
     {"gemm_forward", gemm_setup, gemm_forward, 5e-6, ROWS, 1},
     {"gemm_input_gradient", gemm_setup, gemm_input, 5e-6, ROWS, 1},
     {"gemm_weight_gradient", gemm_setup, gemm_weight, 5e-6, ROWS, 0},
+    {"segment_forward", gpu_ops_segment_product_setup, gpu_ops_segment_forward, 5e-6, ROWS, 1},
+    {"segment_weight_gradient", gpu_ops_segment_product_setup, gpu_ops_segment_weight, 5e-6, ROWS, 0},
     {"column_sum", column_sum_setup, column_sum, 5e-6, ROWS, 0},
     {"embedding_forward", embedding_setup, embedding_forward, 0, ROWS, 0},
     {"embedding_backward", embedding_setup, embedding_backward, 2e-6, ROWS, 0},

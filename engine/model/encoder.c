@@ -205,10 +205,10 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
     if (status == FT_OK) {
-        ft_pack_begin_pass(model->member);
+        ft_pack_begin_pass(model->member, model->device);
         ft_gradients_begin(&model->parameters);
         status = train(&pass, &state, losses);
-        ft_pack_end_pass(model->member);
+        status = ft_pack_end_pass(model->member, model->device, status);
         if (status != FT_OK) ft_inputs_abandon(model);
         status = ft_memory_scope_end(model->memory, status);
     }

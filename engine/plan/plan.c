@@ -97,7 +97,7 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
     ft_status status = ft_rehearse(job, config, device, limit, &r);
     r.room.budget.pinned = ft_budget_pinned(true);
     if (status == FT_OK) read_results(&r.room, plan);
-    if (status == FT_OK) status = ft_rehearsal_price(&r, &plan->step_seconds);
+    if (status == FT_OK) status = ft_rehearsal_price(&r, &plan->step_seconds, &plan->product_seconds);
     if (status == FT_OK && choose != NULL) status = choose(&r.room, plan->budget_bytes, fitted, &plan->autofit);
     if (status == FT_OK && plan->ranks != NULL) status = ft_scaling_find(&r, plan->ranks, &plan->scaling);
     *refused = status == FT_NO_MEMORY && r.room.memory != NULL && ft_memory_refused(r.room.memory, &plan->refusal);

@@ -54,6 +54,7 @@ typedef struct ft_plan {
     bool offloads_trunk;            // and frozen layers
     bool freezes_layers;            // there are some
     double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/devices/cost.h)
+    double product_seconds;   // of it, in the matrix products of its batches
     int64_t total_steps;      // 0: unknown without data
     int max_length;
     bool with_data;

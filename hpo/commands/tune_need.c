@@ -28,27 +28,42 @@ static void add(ft_tuning_need *need, const ft_plan *plan, size_t *smallest) {
     if (!fits) return;
     need->fits = true;
     need->least = least_of(need->least, peak);
+    const bool gpu = plan->threads == 0;
+    const size_t weights = plan->memory.at_peak[FT_MEM_WEIGHTS];
     if (peak > need->largest) {
         need->largest = peak;
-        need->trunk = plan->memory.at_peak[FT_MEM_WEIGHTS];
+        need->trunk = gpu ? 0 : weights;
+    }
+    if (gpu && plan->fits && plan->memory.peak_reserved > need->device_largest) {
+        need->device_largest = plan->memory.peak_reserved;
+        need->device_trunk = weights;
+        need->device_bytes = plan->budget_bytes;
     }
     if (plan->host_others.peak > need->others) need->others = plan->host_others.peak;
 }
 
-// Has it frozen weights that other trials on the CPU can have in common with it?
+// Has it frozen weights that other trials can have in common with it (engine/train/room/company.h)?
 static bool can_share(const ft_config *point, const ft_plan *plan) {
-    return point->adapter.type != FT_ADAPTER_NONE && point->model.storage != FT_KEEP_AUTO && plan->threads > 0;
+    const bool gpu = plan->threads == 0;
+    if (point->adapter.type == FT_ADAPTER_NONE || point->model.storage == FT_KEEP_AUTO) return false;
+    return !gpu || (point->device.graphs != FT_GRAPHS_ON && point->device.gemm_tuning[0] == '\0' && point->memory.offload != FT_OFFLOAD_AUTO && !plan->offloads_trunk);
 }
 
-// A step of a batch as large as those of several trials is what theirs together are, but for their adapters.
+// A step of a batch as large as those of several trials is what theirs together are, but for their adapters. On a GPU their products are (pack.h),
+// and all that is no product is queued trial by trial.
+static double gain_of(const ft_plan *one, const ft_plan *all) {
+    const double apart = one->threads > 0 ? 0 : FT_PACK_PLANNED * (one->step_seconds - one->product_seconds);
+    const double together = one->threads > 0 ? all->step_seconds : all->product_seconds;
+    return FT_PACK_PLANNED * one->step_seconds / (apart + together);
+}
+
 static void predict_gain(const ft_config *point, const ft_plan *plan, ft_tuning_need *need) {
     ft_config larger = *point;
     ft_plan all;
     if (need->gain > 0 || ft_study_options_of(point)->pack != FT_AUTO) return;
     larger.train.batch_size *= FT_PACK_PLANNED;
     larger.train.micro_batch = FT_AUTO;
-    if (ft_plan_run(&larger, &(ft_plan_request){.budget_bytes = 0}, &all) == FT_OK && all.step_seconds > 0)
-        need->gain = FT_PACK_PLANNED * plan->step_seconds / all.step_seconds;
+    if (ft_plan_run(&larger, &(ft_plan_request){.budget_bytes = 0}, &all) == FT_OK && all.step_seconds > 0) need->gain = gain_of(plan, &all);
     ft_error_clear();
 }
 
@@ -75,7 +90,7 @@ static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuni
         else if (status != FT_OK && status != FT_INVALID) return status;
         ft_error_clear();
     }
-    if (!share) need->trunk = 0;
+    if (!share) need->trunk = need->device_trunk = 0;
     if (!need->fits) need->least = need->largest = smallest; // and is refused with that
     if (planned == 0 && need->unread > 0) need->killed = true;
     need->all = points->exhaustive && planned == points->count;

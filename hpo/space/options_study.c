@@ -138,15 +138,16 @@ static const ft_option rows[] = {
                 "coordinator's, which plans of the space tell before the first trial."),
     INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker",
         .help = "How many of the trials that run at the same time share a worker process and one copy of a frozen "
-                "model: of a study of adapters on the CPU whose "
+                "model: of a study of adapters whose "
                 "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model "
                 "is in memory once, and their "
-                "micro-batches go through its weights together. Results are those of trials that run alone, to the "
-                "bit; a worker "
+                "micro-batches go through its weights together. On the CPU results are those of trials that run alone, to the "
+                "bit; on a GPU they do not depend on who is beside a trial, and agree with those of one alone up to "
+                "rounding. A worker "
                 "that is killed costs each of its trials one retry. Trials that cannot share a model run in turn. At "
                 "least so many run at the same time, whatever study.parallel is. "
-                "auto: all of study.parallel where there is no memory for as many processes, or where a plan predicts "
-                "at least 20% less time; else 1."),
+                "auto: all of study.parallel where there is no memory for as many processes or copies of the model, or where a plan "
+                "predicts at least 20% less time; else 1."),
     INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials",
         .elsewhere = "max_tasks_per_child maxtasksperchild",
         .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where "

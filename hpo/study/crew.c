@@ -36,10 +36,18 @@ static ft_host_verdict judge(const ft_config *config, const ft_tuning_need *need
     return given.given && !given.fits ? given : ft_host_judge(config, &now, limits);
 }
 
+// Trials that a GPU has memory for at a time, each with a model of its own.
+static int models_on_device(const ft_tuning_need *need, int asked) {
+    if (need->device_trunk == 0) return asked;
+    const size_t models = need->device_bytes / need->device_largest;
+    return models < (size_t)asked ? (int)models : asked;
+}
+
+static const double WORTH = 1.25; // of a predicted 1.14 nothing was there (benchmarks/results/packed_trials.md)
+
 int ft_pack_of(const ft_tuning_need *need, int asked, int crew) {
-    static const double WORTH = 1.25; // of a predicted 1.14 nothing was there (benchmarks/results/packed_trials.md)
-    if (need->trunk == 0 || asked < 2) return 1;
-    return crew < asked || need->gain >= WORTH ? asked : 1;
+    if ((need->trunk == 0 && need->device_trunk == 0) || asked < 2) return 1;
+    return crew < asked || models_on_device(need, asked) < asked || need->gain >= WORTH ? asked : 1;
 }
 
 int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int asked, int pack,
@@ -73,7 +81,8 @@ static void choose_pack(ft_tuning *t, const ft_tuning_need *need, const ft_host_
     const int asked = ft_slots_asked(t);
     if (t->options->pack != FT_AUTO) return;
     t->pack = ft_pack_of(need, asked, ft_crew_of(t->config, need, t->coordinator, limits, asked, 1, &verdict));
-    if (t->pack > 1) ft_info("pack       %d trials share a process: by plan, their steps together take 1 / %.2f of the time, and the model is there once", t->pack, need->gain);
+    if (t->pack > 1 && need->gain >= WORTH) ft_info("pack       %d trials share a process: by plan, their steps together take 1 / %.2f of the time, and the model is there once", t->pack, need->gain);
+    else if (t->pack > 1) ft_info("pack       %d trials share a process: by plan, there is no memory for a model of each", t->pack);
 }
 
 ft_status ft_tuning_fit_crew(ft_tuning *t, const ft_tuning_need *need) {

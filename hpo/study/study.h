@@ -42,7 +42,8 @@ enum { FT_PACK_PLANNED = 8 };
 typedef struct ft_tuning_need {
     size_t least, largest; // of the smallest point; of the largest that fits where it is alone, beside the coordinator
     size_t others;         // the most of all but what the allocator of a CPU device reserves, of points that fit so
-    size_t trunk;          // of the largest, the frozen weights that trials of one process can share; 0: not all points have such
+    size_t trunk;          // of the largest, the frozen weights on the CPU that trials of one process can share; 0: not all points have such
+    size_t device_trunk, device_largest, device_bytes; // the same on a GPU, and what a trial reserves there, of what it has; 0: they are on the CPU
     double gain;           // predicted: FT_PACK_PLANNED trials' steps one after the other, by that of a batch as large as all of them; 0: unknown
     bool fits;             // some point does
     bool all;              // every point of the space was planned
@@ -160,7 +161,7 @@ ft_status ft_tuning_fit_crew(ft_tuning *tuning, const ft_tuning_need *need);
 // Of `asked` trials at a time, `pack` in a process. *verdict: of the first number above it, if that is less than asked.
 int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int asked, int pack,
                ft_host_verdict *verdict);
-// study.pack = auto, for `asked` trials at a time of which there is memory for `crew` in processes of their own: how many share one.
+// study.pack = auto, for `asked` trials at a time of which the host has memory for `crew` in processes of their own: how many share one.
 int ft_pack_of(const ft_tuning_need *need, int asked, int crew);
 // settings.c: sampler and pruner as the configuration wants them.
 struct ft_sampler_options ft_study_sampler_options(const ft_study_options *options); // without a grid's axes

@@ -253,6 +253,17 @@ static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
     RUN_WIDENED(gemm, gemm_views(args), args->trans_a && args->trans_b ? 0 : args->a.rows, advance_terms, false);
 }
 
+size_t ft_cpu_copies_segment_product(const ft_segment_product_args *args) { return 0; } // gemm's, of the largest
+static ft_status run_segment_product(ft_device *device, const ft_segment_product_args *args) {
+    FT_TRY(ft_segment_product_check(&device->target, args));
+    for (int i = 0; i < args->count; i++) {
+        ft_gemm_args one = *args->product[i];
+        one.workspace = args->workspace;
+        if (one.c.rows > 0 && one.c.cols > 0) FT_TRY(run_gemm(device, &one));
+    }
+    return FT_OK;
+}
+
 // ---- attention ----------------------------------------------------------------------------------------------------
 
 // It reaches over the rows of a sequence and no further: copies are of some sequences at a time, as many as have BLOCK_ROWS rows

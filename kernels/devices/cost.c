@@ -19,6 +19,20 @@ ft_cost ft_gemm_cost(const ft_gemm_args *a) {
     return cost;
 }
 
+// A matrix that several products have is read once.
+ft_cost ft_segment_product_cost(const ft_segment_product_args *a) {
+    ft_cost all = {0, 0, 0};
+    for (int i = 0; i < a->count; i++) {
+        const ft_gemm_args *g = a->product[i];
+        const ft_cost one = ft_gemm_cost(g);
+        const bool again = i > 0 && g->b.data == a->product[i - 1]->b.data;
+        all.flops += one.flops;
+        all.bytes += one.bytes - (again ? bytes(g->b) : 0);
+        all.rows += one.rows;
+    }
+    return all;
+}
+
 ft_cost ft_column_sum_cost(const ft_column_sum_args *a) { return (ft_cost){elements(a->x), bytes(a->x) + both_ways(a->out), 0}; }
 
 ft_cost ft_embedding_forward_cost(const ft_embedding_forward_args *a) {

@@ -125,7 +125,7 @@ size_t ft_device_free_bytes(ft_device *device) {
     size_t unused = 0, total;
     ft_error before;
     if (device->target.backend != FT_BACKEND_CUDA) return ft_cpu_available_bytes();
-    ft_cuda *cuda = ft_cuda_of(device);
+    ft_cuda *cuda = ft_cuda_of(ft_device_under(device));
     ft_error_save(&before);
     bool known = ft_cuda_enter(cuda) == FT_OK && FT_CUDA(cuda->driver, mem_get_info, &unused, &total) == FT_OK;
     ft_error_restore(&before);

@@ -29,6 +29,16 @@ size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args) {
     return (b_floats + a_floats) * sizeof(float) * (size_t)target->threads + ft_cpu_copies_gemm(args);
 }
 
+// On the CPU one product after the other.
+size_t ft_segment_product_workspace(const ft_target *target, const ft_segment_product_args *args) {
+    size_t most = 0;
+    for (int i = 0; target->backend == FT_BACKEND_CPU && i < args->count; i++) {
+        const size_t bytes = ft_gemm_workspace(target, args->product[i]);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 size_t ft_int8_product_workspace(const ft_target *target, const ft_int8_product_args *args) {
     return target->backend == FT_BACKEND_CUDA ? 0 : ft_int8_plan_of(args).bytes;
 }

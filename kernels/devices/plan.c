@@ -18,6 +18,7 @@ typedef struct plan_device {
     size_t used; // bytes that the device has given, as a real one counts them
     ft_rates rates;
     double seconds[FT_STREAM_COPY + 1]; // when what is queued on each stream would be done, at these rates
+    double products;                    // what of it are matrix products
     char name[32];
 } plan_device;
 
@@ -148,7 +149,9 @@ static const ft_device_functions of_own_memory = {COMMON, .host_alloc = plan_hos
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
         plan_device *p = plan_of(device);                                                                              \
         FT_TRY(ft_##name##_check(&device->target, args));                                                              \
-        p->seconds[FT_STREAM_COMPUTE] += ft_cost_seconds(ft_##name##_cost(args), p->rates);                                               \
+        const double seconds = ft_cost_seconds(ft_##name##_cost(args), p->rates);                                      \
+        p->seconds[FT_STREAM_COMPUTE] += seconds;                                                                      \
+        if (strcmp(#name, "gemm") == 0) p->products += seconds;                                                        \
         return FT_OK;                                                                                                  \
     }
 #include "kernels/ops/ops.def"
@@ -161,6 +164,8 @@ static const ft_op_table plan_ops = {
 };
 
 double ft_plan_seconds(const ft_device *device) { return ((const plan_device *)device)->seconds[FT_STREAM_COMPUTE]; }
+
+double ft_plan_product_seconds(const ft_device *device) { return ((const plan_device *)device)->products; }
 
 void ft_plan_set_rates(ft_device *device, ft_rates rates) { plan_of(device)->rates = rates; }
 

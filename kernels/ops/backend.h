@@ -25,6 +25,7 @@
 #include "kernels/ops/magnitude.h"
 #include "kernels/ops/rope.h"
 #include "kernels/ops/rows.h"
+#include "kernels/ops/segment_product.h"
 #include "kernels/ops/sequence_mean.h"
 #include "kernels/ops/talking_attention.h"
 #include "kernels/ops/unfold.h"

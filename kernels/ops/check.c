@@ -18,7 +18,8 @@ static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n
 // Which types the rows of an op may have.
 static bool is_type(ft_dtype dtype) { return dtype == FT_F32 || ft_is_half(dtype); }
 
-ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
+// All but its scratch.
+static ft_status product_fits(const ft_gemm_args *args) {
     const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
     int64_t m = args->trans_a ? a->cols : a->rows, k = args->trans_a ? a->rows : a->cols;
     int64_t n = args->trans_b ? b->rows : b->cols, kb = args->trans_b ? b->cols : b->rows;
@@ -39,7 +40,24 @@ ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
         const ft_tensor *x = &args->more[i].a, *y = &args->more[i].c;
         FT_REQUIRE("gemm", x->rows == y->rows && x->cols == k && y->cols == n && x->dtype == a->dtype && y->dtype == c->dtype);
     }
+    return FT_OK;
+}
+
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
+    FT_TRY(product_fits(args));
     FT_REQUIRE_WORKSPACE(gemm, target, args);
+}
+
+ft_status ft_segment_product_check(const ft_target *target, const ft_segment_product_args *args) {
+    static const char op[] = "segment_product";
+    for (int i = 0; i < args->count; i++) {
+        const ft_gemm_args *first = args->product[0], *x = args->product[i];
+        FT_TRY(product_fits(x));
+        FT_REQUIRE(op, x->more_count == 0 && !(x->trans_a && x->trans_b));
+        FT_REQUIRE(op, x->trans_a == first->trans_a && x->trans_b == first->trans_b && x->accumulate == first->accumulate);
+        FT_REQUIRE(op, x->a.dtype == first->a.dtype && x->c.dtype == first->c.dtype);
+    }
+    FT_REQUIRE_WORKSPACE(segment_product, target, args);
 }
 
 ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args) {

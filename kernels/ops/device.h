@@ -76,7 +76,9 @@ struct ft_device {
     size_t total_bytes;      // memory of the device
     const ft_device_functions *functions;
     const ft_op_table *ops;
+    ft_device *under; // of one that stands for another (engine/model/state/recorder.h), where its memory and its queues are; NULL: it is itself
 };
+static inline ft_device *ft_device_under(ft_device *device) { return device->under != NULL ? device->under : device; }
 
 // Does its work wait in queues? Else everything has happened when a call returns, and nothing is gained by a second
 // buffer.
@@ -93,6 +95,7 @@ ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, f
 // What all work queued on a planned device's FT_STREAM_COMPUTE so far would take, by cost.h, waiting for copies beside it
 // included: a figure to compare plans by.
 double ft_plan_seconds(const ft_device *device);
+double ft_plan_product_seconds(const ft_device *device); // of them, those of matrix products
 void ft_device_close(ft_device *device); // NULL is fine
 
 #endif

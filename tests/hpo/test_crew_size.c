@@ -76,6 +76,9 @@ static void packs(void **state) {
     assert_int_equal(ft_pack_of(&fast, 8, 8), 8);
     assert_int_equal(ft_pack_of(&fast, 1, 1), 1);
     assert_int_equal(ft_pack_of(&none, 8, 3), 1);
+    const ft_tuning_need room = {.device_trunk = 6, .device_largest = 10, .device_bytes = 80}, short_of = {.device_trunk = 6, .device_largest = 10, .device_bytes = 79};
+    assert_int_equal(ft_pack_of(&room, 8, 8), 1); // a GPU has room for eight models
+    assert_int_equal(ft_pack_of(&short_of, 8, 8), 8);
 }
 
 int main(void) {

@@ -2,6 +2,7 @@
 
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/run_op.h"
+#include "engine/model/blocks/together.h"
 
 // What an adapter does for a layer that may be some of its parts.
 typedef struct reach {
@@ -100,6 +101,8 @@ static ft_status product(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
     largest.a.rows = rows;
     if (args.trans_a) largest.b.rows = rows;
     else largest.c.rows = rows;
+    // One launch for the adapters of all runs, where the launch is what such a product costs.
+    if (ft_device_queues(pass->model->device) && ft_together_on(pass, kind)) return ft_together_multiply(pass, args, &largest);
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 

@@ -3,7 +3,7 @@
 #include "engine/model/blocks/adapter.h"
 #include "engine/model/blocks/dora.h"
 #include "engine/model/blocks/run_op.h"
-#include "engine/model/state/pack.h"
+#include "engine/model/blocks/together.h"
 
 // Outputs of all parts in front of part n.
 static int64_t outputs_before(const ft_linear *l, int n) { return n == 0 ? 0 : l->lead + (n - 1) * l->width; }
@@ -115,32 +115,15 @@ static ft_status multiply(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 
-// A product of a weight that other runs have too (pack.h): its scratch is as large as their rows may want it.
-static ft_status multiply_together(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
-    const ft_model *m = pass->model;
-    const ft_target *target = &m->device->target;
-    ft_gemm_args largest = args, all;
-    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
-    all = largest;
-    all.a.rows = all.c.rows = FT_GEMM_MANY_ROWS;
-    all.more = &(ft_gemm_rows){all.a, all.c};
-    all.more_count = 1;
-    const size_t alone = ft_gemm_workspace(target, &largest), together = ft_gemm_workspace(target, &all);
-    const size_t bytes = alone > together ? alone : together;
-    void *scratch = NULL;
-    if (bytes > 0) FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_WORKSPACE, "gemm scratch", &scratch));
-    args.workspace = (ft_workspace){scratch, bytes};
-    const ft_status status = ft_pack_multiply(m->member, m->device, &args);
-    ft_memory_free(m->memory, scratch);
-    return status;
-}
-
-// Of the frozen weight `l` has. In 16 bits the CPU has nothing of it.
+// Of the frozen weight `l` has, maybe with other runs that have it too. On the CPU they share what lies in memory once; a device that queues
+// takes what each has made of packed weights.
 static ft_status multiply_frozen(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_gemm_args args) {
-    const ft_parameters *p = &pass->model->parameters;
-    const ft_parameter *w = &p->list[weight_of(l)];
-    const bool together = p->trunk != NULL && pass->step != NULL && kind != FT_ROWS_RELATIVE && !w->trainable && !w->kept;
-    return together ? multiply_together(pass, kind, args) : multiply(pass, kind, args);
+    const ft_parameter *w = &pass->model->parameters.list[weight_of(l)];
+    const bool shared = !w->trainable && (!w->kept || ft_device_queues(pass->model->device));
+    ft_gemm_args largest = args;
+    if (!shared || !ft_together_on(pass, kind)) return multiply(pass, kind, args);
+    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
+    return ft_together_multiply(pass, args, &largest);
 }
 
 // A weight that is multiplied as it is kept, in 8 bits. DoRA's norms ask for numbers.

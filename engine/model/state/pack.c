@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "engine/model/state/recorder.h"
 #include "engine/model/state/trunk.h"
 #include "kernels/ops/backend.h"
 
@@ -10,22 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum member_state { HAS_TURN, WANTS_TURN, RESTS, BEGINS_PASS, AT_PRODUCT } member_state;
+typedef enum member_state { HAS_TURN, WANTS_TURN, RESTS, ENDS_PASS } member_state;
 
 struct ft_pack_member {
     ft_pack *pack;
     ft_pack_member *next;
     member_state state;
     pthread_cond_t turn; // it has it
-    bool in_pass;
-    ft_device *device;   // of its product
-    const ft_gemm_args *args;
-    ft_status status;    // what came of it
+    ft_device *pass;     // recorder of the pass that it ends
+    ft_status status;    // what came of that
     ft_error error;
 };
 
 enum { MOST_MEMBERS = 256 };
-// So many rows fill the cores by themselves: together they are no faster, and a wait for others is a switch of threads.
+// So many rows fill the device by themselves: together they are no faster.
 enum { ROWS_ENOUGH = 512 };
 
 struct ft_pack {
@@ -33,7 +32,7 @@ struct ft_pack {
     ft_pack_member *first; // in the order in which they came
     int members;
     ft_device *device; // NULL: nobody asked yet
-    char device_name[64];
+    char asked[FT_PACK_ASKED]; // for it
     ft_trunk trunk;
     ft_pack_counts counts;
     ft_gemm_rows rows[MOST_MEMBERS];
@@ -43,16 +42,27 @@ struct ft_pack {
 
 static bool same_view(const ft_tensor *a, const ft_tensor *b) { return a->data == b->data && a->rows == b->rows && a->cols == b->cols && a->stride == b->stride; }
 
+static bool same_kind(const ft_gemm_args *x, const ft_gemm_args *y) {
+    return x->trans_a == y->trans_a && x->trans_b == y->trans_b && x->accumulate == y->accumulate && x->a.dtype == y->a.dtype && x->c.dtype == y->c.dtype;
+}
+
 // Of the same weight, the same way.
+static bool same_weight(const ft_gemm_args *x, const ft_gemm_args *y) {
+    return same_view(&x->b, &y->b) && same_view(&x->bias, &y->bias) && !x->trans_a && x->scale == 0 && y->scale == 0;
+}
+
+// The product that a member's pass is at; NULL: it is at none, or it waits for nothing.
+static const ft_gemm_args *product_of(const ft_pack_member *m) { return m->state == ENDS_PASS && m->status == FT_OK ? ft_recorder_product(m->pass) : NULL; }
+
 static bool meets(const ft_pack_member *a, const ft_pack_member *b) {
-    const ft_gemm_args *x = a->args, *y = b->args;
-    return a->device == b->device && same_view(&x->b, &y->b) && same_view(&x->bias, &y->bias) && x->trans_b == y->trans_b &&
-           x->accumulate == y->accumulate && !x->trans_a && !y->trans_a && x->scale == 0 && y->scale == 0 && x->a.dtype == y->a.dtype && x->c.dtype == y->c.dtype;
+    const ft_gemm_args *x = product_of(a), *y = product_of(b);
+    if (x == NULL || y == NULL || ft_device_under(a->pass) != ft_device_under(b->pass) || !same_kind(x, y)) return false;
+    return ft_device_queues(a->pass) || same_weight(x, y);
 }
 
 static int count_of(const ft_pack *p, const ft_pack_member *at) {
     int count = 0;
-    for (const ft_pack_member *m = p->first; m != NULL; m = m->next) count += m->state == AT_PRODUCT && meets(at, m);
+    for (const ft_pack_member *m = p->first; m != NULL; m = m->next) count += meets(at, m);
     return count;
 }
 
@@ -61,47 +71,79 @@ static ft_pack_member *most_wanted(const ft_pack *p) {
     ft_pack_member *found = NULL;
     int most = 0;
     for (ft_pack_member *m = p->first; m != NULL; m = m->next) {
-        const int count = m->state == AT_PRODUCT ? count_of(p, m) : 0;
+        const int count = count_of(p, m);
         if (count > most) most = count, found = m;
     }
     return found;
 }
 
-// The product of all who are at this one. Whose thread this is has an error of its own, maybe.
-static void multiply_for_all(ft_pack *p, ft_pack_member *at) {
-    ft_gemm_args args = *at->args;
-    ft_pack_member *served[MOST_MEMBERS];
-    ft_error before, error;
-    int count = 0;
-    for (ft_pack_member *m = p->first; m != NULL; m = m->next) {
-        if (m->state != AT_PRODUCT || !meets(at, m)) continue;
-        if (m != at) p->rows[args.more_count++] = (ft_gemm_rows){m->args->a, m->args->c};
-        if (m->args->workspace.bytes > args.workspace.bytes) args.workspace = m->args->workspace;
-        served[count++] = m;
+// One weight, and the rows of all, in the largest of their scratch.
+static ft_status multiply_rows(ft_pack *p, ft_device *device, int count, const ft_gemm_args *const *product) {
+    ft_gemm_args args = *product[0];
+    for (int i = 1; i < count; i++) {
+        p->rows[args.more_count++] = (ft_gemm_rows){product[i]->a, product[i]->c};
+        if (product[i]->workspace.bytes > args.workspace.bytes) args.workspace = product[i]->workspace;
     }
     args.more = p->rows;
-    ft_error_save(&before);
-    const ft_status status = FT_RUN(at->device, gemm, &args);
-    ft_error_save(&error);
-    ft_error_restore(&before);
+    return FT_RUN(device, gemm, &args);
+}
+
+// One launch, and the matrices of each.
+static ft_status multiply_segments(ft_device *device, int count, const ft_gemm_args *const *product) {
+    return FT_RUN(device, segment_product, (&(ft_segment_product_args){.product = product, .count = count}));
+}
+
+// Whose thread this is has an error of its own, maybe.
+static void take_status(ft_pack_member *m, ft_status status) {
+    m->status = status;
+    if (status != FT_OK) ft_error_save(&m->error);
+}
+
+// The product of all who are at this one.
+static void multiply_for_all(ft_pack *p, ft_pack_member *at) {
+    ft_pack_member *served[MOST_MEMBERS];
+    const ft_gemm_args *product[MOST_MEMBERS];
+    ft_device *device = ft_device_under(at->pass);
+    int count = 0;
+    for (ft_pack_member *m = p->first; m != NULL; m = m->next) {
+        if (!meets(at, m)) continue;
+        product[count] = product_of(m);
+        served[count++] = m;
+    }
+    const ft_status status = ft_device_queues(device) ? multiply_segments(device, count, product) : multiply_rows(p, device, count, product);
     p->counts.products += count;
     p->counts.calls++;
     for (int i = 0; i < count; i++) {
-        served[i]->state = WANTS_TURN;
-        served[i]->status = status;
-        if (status != FT_OK) served[i]->error = error;
+        take_status(served[i], status);
+        ft_recorder_pass_over(served[i]->pass);
     }
 }
 
-// ---- turns --------------------------------------------------------------------------------------------------------------
+// All else, up to the next product.
+static void go_to_product(ft_pack_member *m) {
+    while (m->status == FT_OK && !ft_recorder_done(m->pass) && ft_recorder_product(m->pass) == NULL) take_status(m, ft_recorder_run(m->pass));
+}
 
-// All who begin a pass do.
-static bool begin_passes(ft_pack *p) {
+// The passes that were noted, side by side. false: there is none.
+static bool compute_passes(ft_pack *p) {
     bool any = false;
-    for (ft_pack_member *m = p->first; m != NULL; m = m->next)
-        if (m->state == BEGINS_PASS) m->state = WANTS_TURN, any = true;
+    ft_error before;
+    ft_error_save(&before);
+    for (ft_pack_member *at = NULL;; multiply_for_all(p, at)) {
+        for (ft_pack_member *m = p->first; m != NULL; m = m->next)
+            if (m->state == ENDS_PASS) go_to_product(m), any = true;
+        if ((at = most_wanted(p)) == NULL) break;
+    }
+    ft_error_restore(&before);
+    for (ft_pack_member *m = p->first; m != NULL; m = m->next) {
+        if (m->state != ENDS_PASS) continue;
+        ft_recorder_forget(m->pass); // what is behind a failure
+        m->state = WANTS_TURN;
+    }
     return any;
 }
+
+// ---- turns --------------------------------------------------------------------------------------------------------------
 
 // Whose turn it is behind `self`, itself first; NULL: nobody wants one.
 static ft_pack_member *next_turn(ft_pack *p, ft_pack_member *self) {
@@ -120,14 +162,13 @@ static bool is_taken(const ft_pack *p) {
 // Under the lock: the turn is nobody's, or stays where it is.
 static void give_turn(ft_pack *p, ft_pack_member *self) {
     while (!is_taken(p)) {
-        ft_pack_member *next = next_turn(p, self), *at;
+        ft_pack_member *next = next_turn(p, self);
         if (next != NULL) {
             next->state = HAS_TURN;
             if (next != self) pthread_cond_signal(&next->turn);
             return;
         }
-        if ((at = most_wanted(p)) != NULL) multiply_for_all(p, at);
-        else if (!begin_passes(p)) return;
+        if (!compute_passes(p)) return;
     }
 }
 
@@ -148,31 +189,26 @@ static void change(ft_pack_member *m, member_state state) {
 void ft_pack_rest(ft_pack_member *m) { change(m, RESTS); }
 void ft_pack_wake(ft_pack_member *m) { change(m, WANTS_TURN); }
 
-void ft_pack_begin_pass(ft_pack_member *m) {
-    if (m == NULL) return;
-    change(m, BEGINS_PASS);
-    m->in_pass = true;
+void ft_pack_begin_pass(ft_pack_member *m, ft_device *device) {
+    if (m != NULL) ft_recorder_begin(device);
 }
 
-void ft_pack_end_pass(ft_pack_member *m) {
-    if (m != NULL) m->in_pass = false;
-}
-
-// Others may come at any moment: the count is under the lock.
-static bool is_alone(const ft_pack_member *m) {
-    pthread_mutex_lock(&m->pack->lock);
-    const bool alone = m->pack->members == 1;
-    pthread_mutex_unlock(&m->pack->lock);
-    return alone;
-}
-
-ft_status ft_pack_multiply(ft_pack_member *m, ft_device *device, const ft_gemm_args *args) {
-    if (m == NULL || !m->in_pass || is_alone(m) || args->c.rows >= ROWS_ENOUGH) return FT_RUN(device, gemm, args);
-    m->device = device;
-    m->args = args;
-    change(m, AT_PRODUCT);
+ft_status ft_pack_end_pass(ft_pack_member *m, ft_device *device, ft_status status) {
+    if (m == NULL) return status;
+    ft_recorder_end(device);
+    if (status != FT_OK) return ft_recorder_forget(device), status;
+    m->pass = device;
+    m->status = FT_OK;
+    change(m, ENDS_PASS);
     if (m->status != FT_OK) ft_error_restore(&m->error);
     return m->status;
+}
+
+// Of a batch, whatever they are in the product.
+static int64_t rows_of(const ft_gemm_args *args) { return args->trans_a ? args->a.rows : args->c.rows; }
+
+ft_status ft_pack_multiply(ft_pack_member *m, ft_device *device, const ft_gemm_args *args) {
+    return m == NULL || rows_of(args) >= ROWS_ENOUGH ? FT_RUN(device, gemm, args) : ft_recorder_multiply(device, args);
 }
 
 // ---- members ------------------------------------------------------------------------------------------------------------
@@ -227,20 +263,15 @@ ft_pack_counts ft_pack_counted(ft_pack *p) {
     return counts;
 }
 
-ft_status ft_pack_cpu(ft_pack_member *m, int threads, const char *isa, ft_device **device) {
-    ft_pack *p = m->pack;
-    char name[sizeof p->device_name];
-    *device = NULL;
-    snprintf(name, sizeof name, "%d %s", threads, isa != NULL ? isa : "");
-    if (p->device == NULL) {
-        ft_context *before = ft_context_enter(NULL); // its threads outlive the member's context
-        const ft_status status = ft_cpu_open(threads, isa, &p->device);
-        ft_context_enter(before);
-        FT_TRY(status);
-        memcpy(p->device_name, name, sizeof name);
-    }
-    if (strcmp(name, p->device_name) == 0) *device = p->device;
-    return FT_OK;
+bool ft_pack_has_device(const ft_pack_member *m) { return m->pack->device != NULL; }
+
+ft_device *ft_pack_device(const ft_pack_member *m, const char *asked) {
+    return m->pack->device != NULL && strcmp(m->pack->asked, asked) == 0 ? m->pack->device : NULL;
+}
+
+void ft_pack_keep_device(ft_pack_member *m, const char *asked, ft_device *device) {
+    m->pack->device = device;
+    snprintf(m->pack->asked, sizeof m->pack->asked, "%s", asked);
 }
 
 ft_status ft_pack_create(ft_pack **out) {

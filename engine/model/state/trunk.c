@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-bool ft_trunk_hold(ft_trunk *t, const char *key, ft_device *device) {
+bool ft_trunk_hold(ft_trunk *t, const char *key, ft_device *recorder) {
+    ft_device *device = ft_device_under(recorder);
     if (t->holders > 0 && (strcmp(t->key, key) != 0 || t->device != device)) return false;
     if (t->holders++ > 0) return true;
     *t = (ft_trunk){.holders = 1, .device = device};
@@ -18,6 +19,7 @@ void ft_trunk_release(ft_trunk *t) {
         ft_memory_free(t->memory, t->block);
         (void)ft_memory_destroy(t->memory);
     }
+    ft_ledger_close(t->host_reservation);
     ft_ledger_close(t->reservation);
     *t = (ft_trunk){.holders = 0};
 }
@@ -59,7 +61,7 @@ ft_status ft_trunk_lend(ft_trunk *t, ft_memory *memory, size_t bytes, void **blo
         return ft_fail(FT_FAILED, "trunk", "frozen weights of %zu bytes, where other trials of the process have %zu", bytes, t->bytes);
     if (t->planned == 0) FT_TRY(plan(t));
     *block = (void *)(uintptr_t)4096; // of a plan: nobody looks there
-    if (ft_memory_device(memory) != t->device) return FT_OK;
+    if (ft_device_under(ft_memory_device(memory)) != t->device) return FT_OK;
     if (t->memory == NULL) FT_TRY(allocate(t));
     *block = t->block;
     return FT_OK;

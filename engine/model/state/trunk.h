@@ -19,11 +19,12 @@ typedef struct ft_trunk {
     bool filled;      // its numbers are there
     size_t program;   // that the process held before any of them, which the same reservation has
     size_t planned;   // bytes that its memory reserves; 0: not known yet
-    ft_ledger *reservation; // of those; NULL: there is none
+    ft_ledger *reservation;      // of those; on the CPU, which has no other memory, with the program; NULL: there is none
+    ft_ledger *host_reservation; // of the program, beside a device with memory of its own; NULL: as above
     bool reserved;
 } ft_trunk;
 
-// false: others hold it with another key. Else it is held until ft_trunk_release. device: that it is, or will be, on.
+// false: others hold it with another key. Else it is held until ft_trunk_release. device: that it is, or will be, on, or a recorder of it.
 bool ft_trunk_hold(ft_trunk *trunk, const char *key, ft_device *device);
 void ft_trunk_release(ft_trunk *trunk);
 // Memory for `bytes` numbers' bytes, of a model in `memory`: the trunk's own, zeroed when it is new. Of a plan it is planned, and what

@@ -76,7 +76,7 @@ static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, 
         setting.reserved = planned.peak_reserved;
         setting.pinned = planned.peak_pinned;
         *found = setting;
-        status = ft_rehearsal_price(&other, &found->step_seconds);
+        status = ft_rehearsal_price(&other, &found->step_seconds, NULL);
     }
     ft_error error;
     ft_error_save(&error);

@@ -105,16 +105,18 @@ static double average_step(const ft_room *room) {
 }
 
 // As many micro-batches of the largest size as hold an average step, and what a step does once.
-ft_status ft_rehearsal_price(ft_rehearsal *r, double *seconds) {
+ft_status ft_rehearsal_price(ft_rehearsal *r, double *seconds, double *products) {
     ft_room *room = &r->room;
     ft_step *s = &r->step;
     const ft_step_sizes sizes = ft_room_sizes(room);
-    double before = ft_plan_seconds(room->device);
+    double before = ft_plan_seconds(room->device), products_before = ft_plan_product_seconds(room->device);
     FT_TRY(ft_rehearse_step(&room->model, room->config, &sizes, &s->buffers.device, s->losses, s->step_state, s->update_state));
     double step = ft_plan_seconds(room->device);
     FT_TRY(ft_rehearse_step_without_batches(&room->model, room->config, &sizes, s->losses, s->step_state, s->update_state));
     double once = ft_plan_seconds(room->device) - step;
-    *seconds = once + (step - before - once) * average_step(room) / (double)sizes.train.tokens;
+    const double batches = average_step(room) / (double)sizes.train.tokens;
+    *seconds = once + (step - before - once) * batches;
+    if (products != NULL) *products = (ft_plan_product_seconds(room->device) - products_before) * batches;
     return FT_OK;
 }
 
@@ -124,5 +126,5 @@ ft_status ft_rehearsal_backward(ft_rehearsal *r, ft_backward_notes *notes, doubl
     room->model.parameters.notes = notes;
     ft_status status = ft_rehearse_step(&room->model, room->config, &sizes, &r->step.buffers.device, r->step.losses, r->step.step_state, r->step.update_state);
     room->model.parameters.notes = NULL;
-    return status == FT_OK ? ft_rehearsal_price(r, seconds) : status;
+    return status == FT_OK ? ft_rehearsal_price(r, seconds, NULL) : status;
 }

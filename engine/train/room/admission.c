@@ -108,7 +108,7 @@ static size_t accelerator_unused(void *device, const ft_reservation *reservation
 
 ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate) {
     if (device->place[0] == '\0') return ft_candidate_cpu(candidate);
-    *candidate = (ft_candidate){.accelerator = true, .trains = true, .unused = accelerator_unused, .device = device};
+    *candidate = (ft_candidate){.accelerator = true, .trains = true, .unused = accelerator_unused, .device = ft_device_under(device)};
     snprintf(candidate->name, sizeof candidate->name, "%s", device->name);
     snprintf(candidate->ledger, sizeof candidate->ledger, "%s", device->place);
     return capacity_of(device->total_bytes, &candidate->capacity);

@@ -94,7 +94,7 @@ ft_status ft_room_close(ft_room *room) {
     ft_ledger_close(room->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_company_leave(room);
     ft_elsewhere_close(room->elsewhere);
-    if (!room->shares_device) ft_device_close(room->device);
+    ft_device_close(room->device); // of a pack it is what notes for that alone
     ft_arena_free(&room->arena);
     memset(room, 0, sizeof *room);
     return status;

@@ -14,7 +14,9 @@
 static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
     const ft_offload_choice choice = room->config->memory.offload;
     const bool beside = ft_device_queues(room->device);
-    ft_admission_request request = ft_admission_request_of(room->config, beside ? ft_budget_takes_of_host(&room->planned, &room->host) : 0);
+    // Of a pack the program is the trunk's (company.h).
+    const size_t bytes = room->trunk != NULL ? ft_host_held(&room->host) : ft_budget_takes_of_host(&room->planned, &room->host);
+    ft_admission_request request = ft_admission_request_of(room->config, beside ? bytes : 0);
     request.min_free = 0; // is of the device
     request.host = true;
     request.pinned = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO;
@@ -32,13 +34,21 @@ static ft_status refused(ft_room *room, const ft_candidate *where, size_t bytes,
 
 // The frozen model's, where the run is the first of those that share it; else nothing. It outlives the run.
 static ft_status enter_trunk(ft_room *room, const ft_candidate *where, const ft_admission_request *like) {
-    ft_admission_request request = *like;
-    ft_ledger *reservation = NULL;
+    ft_admission_request request = *like, process = *like;
+    ft_ledger *reservation = NULL, *host_reservation = NULL;
+    ft_candidate host;
     int chosen;
     request.bytes = ft_company_owes(room);
-    if (request.bytes == 0) return FT_OK;
+    process.bytes = ft_company_owes_host(room);
+    if (request.bytes + process.bytes == 0) return FT_OK;
     FT_TRY(refused(room, where, request.bytes, ft_admission_enter(1, where, &request, &reservation, &chosen)));
-    ft_company_reserved(room, reservation);
+    process.min_free = 0; // is of the device
+    process.host = true;
+    ft_status status = process.bytes > 0 ? ft_candidate_cpu(&host) : FT_OK;
+    if (status == FT_OK && process.bytes > 0)
+        status = refused(room, &host, process.bytes, ft_admission_enter(1, &host, &process, &host_reservation, &chosen));
+    if (status != FT_OK) return ft_ledger_close(reservation), status;
+    ft_company_reserved(room, reservation, host_reservation);
     return FT_OK;
 }
 
@@ -122,7 +132,7 @@ ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     char text[24];
     FT_TRY(ft_candidate_of(room->device, &where));
     ft_admission_request request = ft_admission_request_of(
-        room->config, room->trunk != NULL ? ft_host_held(&room->host) : ft_budget_takes(&room->budget, &where, &room->planned, &room->host));
+        room->config, room->trunk != NULL && !where.accelerator ? ft_host_held(&room->host) : ft_budget_takes(&room->budget, &where, &room->planned, &room->host));
     request.driver = room->budget.graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();

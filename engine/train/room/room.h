@@ -30,7 +30,7 @@ typedef struct ft_room {
     ft_device *device;
     bool rehearses;            // a plan device: weights are neither read nor drawn, nothing is reserved
     char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
-    bool shares_device;        // it is the pack's (pack.h), and closed with that
+    bool shares_device;        // it stands for the pack's (pack.h)
     bool head_alone;           // features are there, and frozen layers are not (parameters.h)
     struct ft_elsewhere *elsewhere; // where those are then (elsewhere.h); NULL: a rehearsal, or they are in memory
     struct ft_trunk *trunk;    // that lends it frozen weights (company.h); NULL: they are its own

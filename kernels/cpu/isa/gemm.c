@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa/gemm_bf16.h"
 #include "kernels/cpu/isa/tiles/gemm_pack.h"
 #include "kernels/ops/check.h"
-#include "kernels/ops/gemm.h"
+#include "kernels/ops/segment_product.h"
 
 #include <assert.h>
 
@@ -117,5 +117,16 @@ FT_ISA_OP(gemm) {
     ft_gemm_grid(&g.view, ft_cpu_of(device)->threads, TILE_ROWS, REG_LANES, &g.row_parts, &g.column_parts);
     ft_gemm_cut(&g.view, &g.row_parts, &g.column_parts);
     ft_pool_run(ft_cpu_of(device)->pool, g.row_parts * g.column_parts, multiply_part, &g);
+    return FT_OK;
+}
+
+// Of fp32, and bf16: of fp16 the rows are widened before (half_ops.c), product by product.
+FT_ISA_OP(segment_product) {
+    FT_TRY(ft_segment_product_check(&ft_cpu_of(device)->target, args));
+    for (int i = 0; i < args->count; i++) {
+        ft_gemm_args one = *args->product[i];
+        one.workspace = args->workspace;
+        if (one.c.rows > 0 && one.c.cols > 0) FT_TRY(FT_ISA_NAME(gemm)(device, &one));
+    }
     return FT_OK;
 }
