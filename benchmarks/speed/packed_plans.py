@@ -40,7 +40,7 @@ def main():
             one, all_ = (plan(program, a.gpu, model, targets, b, a.length) for b in (a.batch, n * a.batch))
             step, products = one["predicted_step_seconds"], one["predicted_product_seconds"]
             together = n * (step - products) + all_["predicted_product_seconds"]
-            reserved, weights = (one["memory"][k] for k in ("peak_reserved_bytes", "weights"))
+            reserved, weights = one["memory"]["peak_reserved_bytes"], one["memory"]["at_peak"]["weights"]
             lines.append((model.split("/")[-1], targets, step, products / step, n * step, together, n * step / together, n * reserved, n * (reserved - weights) + weights))
     with open(a.output + ".md", "w", encoding="utf-8") as f:
         f.write(f"# {n} LoRA trials in a pack on {a.gpu}, by plan\n\n{time.strftime('%Y-%m-%d')}, `benchmarks/speed/packed_plans.py --gpu {a.gpu}`. **Predicted, not measured: no GPU has run it.**\n\n")

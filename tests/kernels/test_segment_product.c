@@ -88,16 +88,21 @@ static void judge(const product_case *c, const float *got) {
     }
 }
 
-// Alone, in one call, and between others.
+// Every one in a call of its own, in one of the ways, which all have the same bits.
 static void same_alone(product_case *c, const float *together) {
     const int count = c->count;
+    ft_device *device;
+    assert_int_equal(test_open(2, &device), FT_OK);
     for (int i = 0; i < count && i < 7; i++) {
         const size_t before = numbers_of(0, i), n = numbers_of(i, 1);
+        float *alone = malloc((n + 1) * sizeof *alone);
+        assert_non_null(alone);
         c->first = i, c->count = 1;
-        float *alone = run_typed(run_case, c, n);
+        run_case(device, c, i % 2 == 0, alone);
         if (n > 0 && memcmp(alone, together + before, n * sizeof *alone) != 0) fail_msg("product %d of %d has other bits alone", i, count);
         free(alone);
     }
+    ft_device_close(device);
     c->first = 0, c->count = count;
 }
 
@@ -121,7 +126,7 @@ static void test_products(void **state) {
     assert_non_null(c);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            if (few_cases() && (t + k) % 3 != 0) continue;
+            if ((few_cases() && (t + k) % 3 != 0) || (t > 1 && (t + k) % 2 != 0)) continue;
             *c = (product_case){.type = types[t][0], .out = types[t][1], .trans_a = kinds[k].trans_a, .trans_b = kinds[k].trans_b,
                                 .accumulate = kinds[k].accumulate, .bias = kinds[k].bias, .scaled = kinds[k].scaled, .count = k == 2 ? MOST : 7};
             check(c);
