@@ -4,7 +4,7 @@
 # it, in the memory that was planned, and the kill costs each trial that ran one retry. Found by it: a trial whose numbers depend on who is beside
 # it, one that is lost with its process, a model for each trial, planned bytes that are not taken.
 # ctest: tsan=leave cost=30
-steps=6
+steps=4
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done; rm -rf "$scratch"' EXIT
 unset FAKE_REPORT # of one process
@@ -20,6 +20,7 @@ hidden_dropout = 0.1
 [data]
 validation = $here/validation.tsv
 cache_dir = none
+max_length = 10
 [device]
 name = cuda
 [train]
@@ -37,8 +38,8 @@ dropout = 0.1
 sampler = random
 pruner = median
 pruner_startup_trials = 1
-pruner_warmup_steps = 2
-trials = 4
+pruner_warmup_steps = 1
+trials = 3
 keep = all
 [space]
 adapter.r = choice(2, 4)
@@ -58,14 +59,15 @@ worker=$(pgrep -P $coordinator)
 [ "$(wc -w <<<"$worker")" = 1 ] || fail "the study has the processes $worker, and should have one worker"
 kill -9 "$worker"
 wait $coordinator || fail "the study ended with $?: $(cat err)"
-grep -l "which have the frozen model in common" studies/*/trials/*/log.txt | wc -l | grep -qx 8 || fail "not every trial shared the model"
+grep -l "which have the frozen model in common" studies/*/trials/*/log.txt | wc -l | grep -qx 6 || fail "not every trial shared the model"
+grep -l "^device .*sm_" studies/*/trials/*/log.txt | wc -l | grep -qx 6 || fail "not every trial was on the GPU: $(grep -h "^device" studies/*/trials/*/log.txt)"
 grep -qE "pack +beside [12] other" studies/killed/trials/*/log.txt || fail "no trial had others beside it"
 python3 -S - <<'PYTHON' || fail "see above"
 import json, sqlite3
 ended = set()
 def lines(path):
     return [{k: v for k, v in json.loads(line).items() if k != "tokens_per_second"} for line in open(f"{path}/metrics.jsonl")]
-for number in range(4):
+for number in range(3):
     a, b = (f"studies/{s}/trials/{number:05d}" for s in ("calm", "killed"))
     assert open(f"{a}/config.ini").read().replace("calm", "killed") == open(f"{b}/config.ini").read(), number
     x, y = lines(a), lines(b)
@@ -75,7 +77,6 @@ for number in range(4):
     for run in runs:
         ended.add(run["status"])
         if run["status"] == "completed":
-            assert run["device"]["name"].startswith("cuda"), run["device"]
             for peak in "peak_reserved_bytes", "peak_allocated_bytes":
                 assert run["memory"][peak] == run["planned"][peak] > 0, (number, peak)
     if all(run["status"] == "completed" for run in runs):
