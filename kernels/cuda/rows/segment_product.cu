@@ -154,23 +154,16 @@ template <bool ALONG_K> FT_DEVICE void place_of(int i, int &deep, int &across) {
     deep = ALONG_K ? at % DEEP_FLOAT : at / TILE;
     across = ALONG_K ? at / DEEP_FLOAT : at % TILE;
 }
+// From memory to shared memory, a few at a time: nothing is in registers beside the sums.
 template <bool ALONG_K>
-FT_DEVICE void take_floats(float (&piece)[FLOATS], const float *matrix, int64_t stride, int k, int first, int most_k, int most) {
-#pragma unroll
+FT_DEVICE void move_floats(float *tile, const float *matrix, int64_t stride, int k, int first, int most_k, int most) {
+#pragma unroll 4
     for (int i = 0; i < FLOATS; i++) {
         int deep, across;
         place_of<ALONG_K>(i, deep, across);
-        deep += k, across += first;
-        const int64_t at = ALONG_K ? across * stride + deep : deep * stride + across;
-        piece[i] = deep < most_k && across < most ? matrix[at] : 0.0f;
-    }
-}
-template <bool ALONG_K> FT_DEVICE void put_floats(float *tile, const float (&piece)[FLOATS]) {
-#pragma unroll
-    for (int i = 0; i < FLOATS; i++) {
-        int deep, across;
-        place_of<ALONG_K>(i, deep, across);
-        tile[deep * STRIDE_FLOAT + across] = piece[i];
+        const int at_k = deep + k, at = across + first;
+        const bool there = at_k < most_k && at < most;
+        tile[deep * STRIDE_FLOAT + across] = there ? matrix[ALONG_K ? at * stride + at_k : at_k * stride + at] : 0.0f;
     }
 }
 
@@ -181,18 +174,12 @@ template <bool TA, bool TB> FT_KERNEL void __launch_bounds__(THREADS) segment_pr
     const segment_tile tile = segment_tile_of(all);
     const segment s = all.of[tile.product];
     const int row = (int)threadIdx.x / 16 * 8, column = (int)threadIdx.x % 16 * 4;
-    float sum[8][4] = {}, a[FLOATS], b[FLOATS];
-    auto take_both = [&](int k) {
-        take_floats<!TA>(a, (const float *)s.a, s.lda, k, tile.row, s.k, s.m);
-        take_floats<TB>(b, (const float *)s.b, s.ldb, k, tile.column, s.k, s.n);
-    };
-    take_both(0);
+    float sum[8][4] = {};
     for (int k = 0; k < s.k; k += DEEP_FLOAT) {
-        put_floats<!TA>(left, a);
-        put_floats<TB>(right, b);
+        move_floats<!TA>(left, (const float *)s.a, s.lda, k, tile.row, s.k, s.m);
+        move_floats<TB>(right, (const float *)s.b, s.ldb, k, tile.column, s.k, s.n);
         __syncthreads();
-        if (k + DEEP_FLOAT < s.k) take_both(k + DEEP_FLOAT);
-#pragma unroll 4
+#pragma unroll 2
         for (int deep = 0; deep < DEEP_FLOAT; deep++) {
             float of_row[8], of_column[4];
             *reinterpret_cast<float4 *>(of_row) = *reinterpret_cast<const float4 *>(left + deep * STRIDE_FLOAT + row);
