@@ -34,13 +34,14 @@ typedef struct ft_device_functions {
     ft_status (*download_beside)(ft_device *device, void *to_host, const void *from_device, size_t bytes);
     // Events. record: the event is everything queued on that stream so far, and forgets what it was before. stream_wait:
     // what is queued on that stream from now on runs behind the event. event_sync: the host waits for it, and gets the
-    // errors of work until then. An event that never was recorded holds up nobody. All of a device's events are destroyed
-    // before it is closed.
+    // errors of work until then. event_query: the same without waiting; NULL where everything has happened when a call returns. An event
+    // that never was recorded holds up nobody. All of a device's events are destroyed before it is closed.
     ft_status (*event_create)(ft_device *device, ft_event **event);
     void (*event_destroy)(ft_device *device, ft_event *event); // NULL is fine; what waits for it goes on waiting
     ft_status (*event_record)(ft_device *device, ft_event *event, ft_stream_kind stream);
     ft_status (*stream_wait)(ft_device *device, ft_stream_kind stream, ft_event *event);
     ft_status (*event_sync)(ft_device *device, ft_event *event);
+    ft_status (*event_query)(ft_device *device, ft_event *event, bool *happened);
     // Graphs: work that is recorded once and then replayed as a whole, for the price of one launch. NULL where a device has
     // none. Between begin and end, what is queued on FT_STREAM_COMPUTE is recorded and does not run; nothing else is asked of
     // the device but ops, fills and copies on it. A replay reads and writes the same addresses, with what they hold by then:

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,13 +39,16 @@ static void give_up(nccl_group *g) {
     g->comm = NULL;
 }
 
-// The group ends, with the present error as the reason.
+// The group ends, with the present error as the reason; it says whose it is.
 static ft_status end(nccl_group *g, ft_status status) {
-    ft_error error;
-    ft_error_save(&error);
+    ft_error error, mine;
+    ft_error_save(&mine);
+    error = mine;
+    snprintf(error.message, sizeof error.message, "rank %d on %s: %.800s", g->group.rank, g->group.host[g->group.rank],
+             mine.message);
     ft_group_abort(g->control, &error);
     give_up(g);
-    ft_error_restore(&error);
+    ft_error_restore(&mine);
     return status;
 }
 
@@ -56,7 +60,7 @@ static ft_status fail(nccl_group *g, const char *call, int result) {
     // Where a rank is gone the others know more of it than NCCL does.
     ft_error error;
     ft_error_save(&error);
-    if (result == FT_NCCL_REMOTE_ERROR && ft_group_check(g->control) != FT_OK) return give_up(g), FT_FAILED;
+    if (result == FT_NCCL_REMOTE_ERROR && ft_group_look(g->control) != FT_OK) return give_up(g), FT_FAILED;
     ft_error_restore(&error);
     return end(g, FT_FAILED);
 }
@@ -198,7 +202,6 @@ static void nccl_close(ft_group *group) {
         if (g->computed != NULL) (void)d->event_destroy(g->computed);
         if (g->done != NULL) (void)d->event_destroy(g->done);
     }
-    ft_group_close(g->control);
     free(g);
     ft_error_restore(&present);
 }
@@ -246,7 +249,7 @@ ft_status ft_nccl_group_join(const ft_nccl *nccl, ft_device *device, ft_group *c
                              ft_group **group) {
     *group = NULL;
     nccl_group *g = ft_calloc(1, sizeof *g, "a group of ranks");
-    if (g == NULL) return ft_group_close(control), FT_NO_MEMORY;
+    if (g == NULL) return FT_NO_MEMORY;
     *g = (nccl_group){.group = *control, .nccl = nccl, .cuda = ft_cuda_of(device), .control = control};
     g->group.backend = "NCCL";
     g->group.ordered = false;

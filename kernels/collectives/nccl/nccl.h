@@ -5,6 +5,7 @@
 //     FT_TRY(ft_nccl_open(channels, &nccl));
 //     FT_TRY(ft_nccl_group_join(nccl, device, control, channels, &group)); // all ranks
 //     ft_group_close(group);
+//     ft_group_close(control);
 //     ft_nccl_close(nccl);
 //
 // Sums are pinned to one algorithm, protocol and number of channels, so that the same ranks give the same bits again;
@@ -75,6 +76,9 @@ typedef struct ft_nccl {
 } ft_nccl;
 
 enum { FT_NCCL_CHANNELS = 64 }; // at most
+// Of the device, that the library takes for a channel of a ring: buffers of every protocol, both ways, rounded as its
+// source does.
+enum { FT_NCCL_CHANNEL_BYTES = 12 << 20 };
 
 // Where it is looked for, in this order: the file FTENGINE_NCCL names; the loader's own paths; pip's nvidia packages of
 // the virtual environment, the user and the system. Sets the variables NCCL_ALGO, NCCL_PROTO, NCCL_NVLS_ENABLE,
@@ -83,8 +87,8 @@ enum { FT_NCCL_CHANNELS = 64 }; // at most
 ft_status ft_nccl_open(int channels, ft_nccl **nccl);
 void ft_nccl_close(ft_nccl *nccl); // NULL is fine; the library's code stays mapped
 
-// A collective of control's ranks: joins `device`, a CUDA device that outlives the group, with theirs. Takes `control`
-// over, also by a failure. `nccl` outlives the group. Nobody forks afterwards.
+// A collective of control's ranks: joins `device` with theirs. The device, a CUDA device, `control` and `nccl` outlive
+// the group. Nobody forks afterwards without exec.
 ft_status ft_nccl_group_join(const ft_nccl *nccl, ft_device *device, ft_group *control, int channels, ft_group **group);
 
 #endif

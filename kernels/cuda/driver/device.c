@@ -38,7 +38,8 @@ static void cuda_close(ft_device *device) {
     .upload_beside = ft_cuda_upload_beside, .download_beside = ft_cuda_download_beside,                                \
     .event_create = ft_cuda_event_create,                                                                              \
     .event_destroy = ft_cuda_event_destroy, .event_record = ft_cuda_event_record, .stream_wait = ft_cuda_stream_wait,  \
-    .event_sync = ft_cuda_event_sync, .graph_begin = ft_cuda_graph_begin, .graph_end = ft_cuda_graph_end,              \
+    .event_sync = ft_cuda_event_sync, .event_query = ft_cuda_event_query,                                              \
+    .graph_begin = ft_cuda_graph_begin, .graph_end = ft_cuda_graph_end,                                                \
     .graph_run = ft_cuda_graph_run, .graph_destroy = ft_cuda_graph_destroy, .host_alloc = ft_cuda_host_alloc,          \
     .host_free = ft_cuda_host_free, .close = cuda_close
 static const ft_device_functions without_ranges = {COMMON};

@@ -78,6 +78,7 @@ void ft_cuda_event_destroy(ft_device *device, ft_event *event);
 ft_status ft_cuda_event_record(ft_device *device, ft_event *event, ft_stream_kind stream);
 ft_status ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event);
 ft_status ft_cuda_event_sync(ft_device *device, ft_event *event);
+ft_status ft_cuda_event_query(ft_device *device, ft_event *event, bool *happened);
 // graphs.c: likewise
 ft_status ft_cuda_graph_begin(ft_device *device);
 ft_status ft_cuda_graph_end(ft_device *device, ft_graph **graph);

@@ -45,3 +45,14 @@ ft_status ft_cuda_event_sync(ft_device *device, ft_event *event) {
     FT_TRY(ft_cuda_enter(cuda));
     return FT_CUDA(cuda->driver, event_synchronize, of_driver(event));
 }
+
+ft_status ft_cuda_event_query(ft_device *device, ft_event *event, bool *happened) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    *happened = false;
+    FT_TRY(ft_cuda_enter(cuda));
+    const int result = cuda->driver->event_query(of_driver(event));
+    if (result == FT_CU_NOT_READY) return FT_OK;
+    if (result != FT_CU_SUCCESS) return ft_cuda_fail(cuda->driver, ft_cuda_symbol_event_query, result);
+    *happened = true;
+    return FT_OK;
+}

@@ -61,6 +61,43 @@ static fake_nccl_books books;
 static ft_nccl_comm aborted; // streams may still hold jobs of theirs, which find their error
 
 void fake_nccl_set(const fake_nccl_settings *settings) { set = *settings; }
+
+// FAKE_NCCL="rank=1,die_at=20": of that rank, or of all.
+static void set_up(int rank) {
+    fake_nccl_settings s = {0};
+    uint64_t drawn = 0, of = (uint64_t)rank;
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } fields[] = {{"rank=", &of},         {"drawn=", &drawn},       {"seed=", &s.seed}, {"late=", &s.late},
+                  {"die_at=", &s.die_at}, {"fail_at=", &s.fail_at}, {"busy=", &s.busy}};
+    const char *text = getenv("FAKE_NCCL");
+    if (text == NULL) return;
+    while (*text != '\0') {
+        size_t i = 0;
+        while (i < sizeof fields / sizeof *fields && strncmp(text, fields[i].name, strlen(fields[i].name)) != 0)
+            i++;
+        if (i == sizeof fields / sizeof *fields) fprintf(stderr, "FAKE_NCCL has a name that is not known\n"), abort();
+        char *end;
+        *fields[i].value = strtoull(text + strlen(fields[i].name), &end, 10);
+        text = *end == ',' ? end + 1 : end;
+    }
+    s.drawn = drawn != 0;
+    if (of == (uint64_t)rank) set = s;
+}
+
+// As that of emulated_module.c.
+__attribute__((destructor)) static void report(void) {
+    const char *path = getenv("FAKE_REPORT");
+    FILE *file = path != NULL && books.operations > 0 ? fopen(path, "a") : NULL;
+    if (file == NULL) return;
+    fprintf(file, "nccl %llu misuses, %llu left\n", (unsigned long long)books.misuses,
+            (unsigned long long)books.communicators);
+    fprintf(file, "%llu operations, %llu communicators aborted\n", (unsigned long long)books.operations,
+            (unsigned long long)books.aborted);
+    fclose(file);
+}
+
 fake_nccl_books fake_nccl_read(void) { return books; }
 
 static int misuse(ft_nccl_comm comm, const char *what) {
@@ -328,6 +365,7 @@ static void forget(ft_nccl_comm comm) {
 }
 
 int ncclCommInitRankConfig(ft_nccl_comm *comm, int ranks, ft_nccl_id id, int rank, ft_nccl_config *config) {
+    set_up(rank);
     if (ranks > RANKS || rank < 0 || rank >= ranks || !good_config(config))
         return misuse(NULL, "a configuration that was not pinned");
     ft_nccl_comm c = calloc(1, sizeof *c);

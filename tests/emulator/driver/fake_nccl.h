@@ -1,4 +1,7 @@
 // fake_nccl.h - how a test sets up the NCCL of fake_nccl.c. Ranks are processes; each sets up its own.
+//
+// A program that knows nothing of fakes is set up by the environment: FAKE_NCCL="rank=1,die_at=20", with these names;
+// rank: of that one alone. What it did is added to the file that FAKE_REPORT names.
 #ifndef FT_FAKE_NCCL_H
 #define FT_FAKE_NCCL_H
 

@@ -37,7 +37,7 @@ typedef struct member {
     ft_cuda_driver *driver;
     ft_device *device;
     ft_nccl *nccl;
-    ft_group *group;
+    ft_group *control, *group;
     outcome *out;
 } member;
 
@@ -48,12 +48,11 @@ typedef struct setting {
 } setting;
 
 static ft_status join(member *r, int file) {
-    ft_group *control;
     FT_TRY(ft_cuda_driver_open(FT_FAKE_DRIVER, &r->driver));
     FT_TRY(ft_cuda_open(r->driver, 0, NULL, &r->device));
     FT_TRY(ft_nccl_open(CHANNELS, &r->nccl));
-    FT_TRY(ft_shared_group_join(file, r->rank, r->ranks, &control));
-    return ft_nccl_group_join(r->nccl, r->device, control, CHANNELS, &r->group);
+    FT_TRY(ft_shared_group_join(file, r->rank, r->ranks, &r->control));
+    return ft_nccl_group_join(r->nccl, r->device, r->control, CHANNELS, &r->group);
 }
 
 // In a process of its own.
@@ -68,7 +67,8 @@ static void be_rank(member *r, int file, const setting *s, scenario *play) {
     if (status == FT_OK) status = play(r);
     snprintf(r->out->message, sizeof r->out->message, "%s", ft_error_message());
     r->out->status = (int)status;
-    if (r->group != NULL) ft_group_close(r->group);
+    ft_group_close(r->group);
+    ft_group_close(r->control);
     if (r->device != NULL) ft_device_close(r->device);
     ft_nccl_close(r->nccl);
     ft_cuda_driver_close(r->driver);
