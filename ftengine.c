@@ -22,7 +22,8 @@
 static const ft_command commands[] = {
     {"train", ft_command_train, "train CONFIG.ini...|RUN [--deadline T] [--devices LIST] [--json] [section.key=value ...]", "fine-tune a model; writes a run directory",
      "  --deadline T    ends in time with the best model so far, saved: 90s, 10m, 2h from now, or 18:30, 2026-11-26T18:30\n"
-     "  --devices LIST  device.name: cpu,cpu trains with two processes that share the threads, with the bits of one\n"
+     "  --devices LIST  device.name: cpu,cpu trains with two processes that share the threads, with the bits of one; cuda:0,1 with\n"
+     "                  a process on each of these GPUs, cuda:all on every one\n"
      "  --json          one JSON document at the end: run.json of the run directory, with the directory as `run`\n\n"
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
@@ -189,11 +190,11 @@ static const ft_command commands[] = {
      "the memory of a run, to the byte, without running it",
      "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this machine's\n"
      "  --gpu NAME      that of a well-known card, 4090, A100-80GB, L4, ..., and CUDA's scratch on it (with device.name=cpu the CPU's)\n"
-     "  --devices N     one of N such cards (--gpu), each with a share of every batch: its memory, NCCL's beside it, and how much of a step\n"
-     "                  the sums of gradients are predicted to cost. No run trains on several GPUs yet\n"
+     "  --devices N     one of N GPUs, each with a share of every batch: its memory, NCCL's beside it. With --gpu also how much of a step\n"
+     "                  the sums of gradients are predicted to cost\n"
      "  --link-speed L  what connects them: nvlink3, nvlink4, nvlink5, pcie4, pcie4-host, pcie5, or bytes a second (370GB); by default what\n"
      "                  such cards usually have\n"
-     "  --channels C    of NCCL, 12MiB and a multiprocessor each; 16 on NVLink, 4 on PCIe\n"
+     "  --channels C    distributed.channels: of NCCL, 12MiB and a multiprocessor each\n"
      "  --labels N      classes, when there is no data.train\n"
      "  --table         the largest micro-batch for every length, with and without recomputation\n"
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"

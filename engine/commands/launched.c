@@ -127,6 +127,10 @@ ft_status ft_launched_devices(ft_config *config, int ranks) {
         FT_TRY(ft_device_look(name, (int)config->device.threads, &facts));
         snprintf(name, sizeof name, "%s", facts.name);
     }
+    if (strncmp(name, "cuda", 4) == 0) { // a rank on each
+        config->device.name = ft_device_list_of_gpus(&config->arena, ranks);
+        return config->device.name != NULL ? FT_OK : FT_NO_MEMORY;
+    }
     char *list = ft_arena_alloc(&config->arena, (size_t)ranks * (strlen(name) + 1));
     if (list == NULL) return FT_NO_MEMORY;
     for (int r = 0; r < ranks; r++) {

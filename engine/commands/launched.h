@@ -10,7 +10,8 @@
 ft_status ft_launched_train(const ft_rank *me, const ft_section *const *sections, int argc, char **argv);
 
 // device.name is one device a rank: a single name is that of each, and so is a list of one name, as a run has it that
-// was of another number of ranks.
+// was of another number of ranks. A single GPU, and cuda:all, are as many of them as there are ranks, from the first
+// on.
 ft_status ft_launched_devices(ft_config *config, int ranks);
 
 #endif

@@ -104,6 +104,7 @@ typedef enum ft_metric {
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
 typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when memory is refused after the start
+typedef enum ft_shard_kind { FT_SHARD_NONE = 0, FT_SHARD_OPTIMIZER, FT_SHARD_GRADIENTS, FT_SHARDS } ft_shard_kind;
 typedef enum ft_graphs { FT_GRAPHS_AUTO = 0, FT_GRAPHS_ON, FT_GRAPHS_OFF } ft_graphs;
 typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } ft_active_vocabulary;
 typedef enum ft_offload_choice { // but for auto a set
@@ -272,6 +273,10 @@ typedef struct ft_config {
         bool wait;
         double wait_timeout, check_interval; // seconds; timeout 0: none
     } device;
+    struct {
+        int64_t channels; // of NCCL, on every GPU of several
+        ft_shard_kind shard; // what of AdamW's state is dealt out among them
+    } distributed;
     struct {
         const char *dir; // "" = runs/<config>-NNN
         ft_output_exists exists;

@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "engine/config/data_path.h"
 #include "engine/config/deadline.h"
+#include "engine/config/device_list.h"
 #include "engine/config/ini.h"
 #include "engine/config/options.h"
 #include "engine/text/long_text.h"
@@ -284,6 +285,7 @@ ft_status ft_config_load_with(const ft_section *const *others, ft_config *config
     for (int i = 0; status == FT_OK && i < override_count; i++)
         status = ft_config_apply_override(config, overrides[i]);
     if (status == FT_OK) status = complete_data(config);
+    if (status == FT_OK) status = ft_device_list_spell_out(config);
     if (status == FT_OK) status = ft_config_check(config);
     if (status != FT_OK) ft_config_free(config);
     return status;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const ft_section *const run_sections[] = {&ft_model_section,  &ft_adapter_section, &ft_data_section,   &ft_augment_section, &ft_train_section, &ft_eval_section,
-                                                 &ft_memory_section, &ft_device_section, &ft_output_section,  &ft_track_section,  &ft_notify_section};
+                                                 &ft_memory_section, &ft_device_section, &ft_distributed_section, &ft_output_section, &ft_track_section, &ft_notify_section};
 enum { RUN_SECTIONS = sizeof run_sections / sizeof run_sections[0] };
 
 const ft_section *ft_section_at(const ft_section *const *others, int index) {

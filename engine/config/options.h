@@ -73,7 +73,7 @@ struct ft_section {
     bool lines;        // it has no rows: its keys are options of all sections, its values are kept as text (ft_config.lines)
 };
 extern const ft_section ft_model_section, ft_adapter_section, ft_data_section, ft_augment_section, ft_train_section, ft_eval_section, ft_memory_section,
-    ft_device_section, ft_output_section, ft_track_section, ft_notify_section;
+    ft_device_section, ft_distributed_section, ft_output_section, ft_track_section, ft_notify_section;
 
 #define FT_OPTION_LIMIT 256       // options of all sections; for arrays with one entry an option
 #define FT_STRING_LIMIT 1024      // bytes of a string, its end included

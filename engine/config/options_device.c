@@ -13,7 +13,8 @@ static const ft_option rows[] = {
          .elsewhere = "device devices use_cpu no_cuda accelerator nproc_per_node num_processes",
          .help = "Where the run is computed. cuda: the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is); cuda:1: the "
                  "second. auto: where driver, kernels and cuBLASLt are there, the CUDA device with most free memory if the run fits "
-                 "it, else the CPU. cpu,cpu: two ranks, processes that share the threads and train together, with the bits of one."),
+                 "it, else the CPU. cpu,cpu: two ranks, processes that share the threads and train together, with the bits of one. "
+                 "cuda:0,1: a rank on each of these GPUs; cuda:all: on every one."),
     INT(device.threads, FREE, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads",
         .help = "Threads that compute. 0: one for every core this process may use. No processes load data: texts are tokenised once, before "
                 "the first step."),

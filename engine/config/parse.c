@@ -172,12 +172,13 @@ static bool is_numbered(const ft_option *option, const char *text) {
     return digits >= 1 && digits <= 3 && strspn(text + length, "0123456789") == digits;
 }
 
-// "cuda:all", or "cpu,cpu": of names but the first, which is no device.
+// "cuda:all", "cpu,cpu" or "cuda:0,1": of names but the first, which is no device.
 static bool is_list_of_names(const ft_option *option, const char *text) {
     if (!option->listed) return false;
     const size_t prefix = strlen(option->numbered);
     if (strncmp(text, option->numbered, prefix) == 0 && strcmp(text + prefix, "all") == 0) return true;
     if (strchr(text, ',') == NULL) return false;
+    const bool is_numbered_first = strncmp(text, option->numbered, prefix) == 0;
     for (const char *at = text;; at++) {
         char name[32];
         bool known = false;
@@ -186,7 +187,8 @@ static bool is_list_of_names(const ft_option *option, const char *text) {
         snprintf(name, sizeof name, "%.*s", (int)length, at);
         for (size_t end = strlen(name); end > 0 && name[end - 1] == ' ';) name[--end] = '\0';
         for (const ft_option_choice *choice = option->choices + 1; choice->name != NULL; choice++) known = known || strcmp(choice->name, name) == 0;
-        if (!known && !is_numbered(option, name)) return false;
+        const bool follows = at != text && is_numbered_first && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0' && strlen(name) <= 3;
+        if (!known && !follows && !is_numbered(option, name)) return false;
         at += length;
         if (*at == '\0') return true;
     }

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct ft_common_buffer {
     void *data;
@@ -58,8 +59,23 @@ ft_status ft_common_end(ft_common *c, ft_device *device, ft_memory_counters *cou
 
 // In this file and not beside ft_memory_alloc, so that who watches that function's calls sees this one.
 ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data) {
-    if (ft_memory_ranks_of(memory).ranks > 1) return ft_memory_share(memory, bytes, category, data);
+    if (ft_memory_has_common(memory)) return ft_memory_share(memory, bytes, category, data);
     ft_device *device = ft_memory_device(memory);
     FT_TRY(ft_memory_alloc(memory, bytes, category, site, data));
     return device->functions->fill(device, *data, 0, bytes);
+}
+
+// The driver would wait for ever for a rank that is gone; so nobody waits in it.
+ft_status ft_memory_wait(ft_memory *memory, ft_event *event) {
+    enum { QUERIES = 16, REST_NS = 20000 };
+    ft_device *device = ft_memory_device(memory);
+    const ft_memory_ranks ranks = ft_memory_ranks_of(memory);
+    if (ranks.group == NULL || !ranks.apart || device->functions->event_query == NULL) return device->functions->event_sync(device, event);
+    bool happened = false;
+    for (int queries = 1; !happened; queries++) {
+        FT_TRY(device->functions->event_query(device, event, &happened));
+        FT_TRY(ft_group_look(ranks.group)); // an operation that failed is through, too
+        if (!happened && queries % QUERIES == 0) nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    }
+    return FT_OK;
 }

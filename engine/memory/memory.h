@@ -81,20 +81,25 @@ void ft_memory_free_staging(ft_memory *memory, void *data); // NULL is fine
 ft_status ft_memory_alloc_pinned(ft_memory *memory, size_t bytes, const char *site, void **data);
 void ft_memory_free_pinned(ft_memory *memory, void *data); // NULL is fine
 bool ft_memory_is_pinned(ft_memory *memory, const void *data); // an address inside of it
-// ---- the ranks of a run (kernels/collectives) that share memory
-// What all ranks see is asked for by all, in the same order: zeros, once for all of them. It is metered by itself, by rank 0 alone, and comes from
-// neither allocator nor arena. Without ranks these are ft_memory_alloc and a fill.
+// ---- the ranks of a run (kernels/collectives)
+// Where they share memory, what all ranks see is asked for by all, in the same order: zeros, once for all of them. It is metered by itself, by rank 0
+// alone, and comes from neither allocator nor arena. Without ranks, and where each has a device of its own, these are ft_memory_alloc and a fill.
 typedef struct ft_memory_ranks {
     int rank, ranks;
-    ft_group *group; // NULL: they are planned
+    ft_group *group; // NULL: they are planned, or have not joined yet
+    bool apart;      // each has memory of its own, with everything in it
 } ft_memory_ranks;
-// Before anything is asked for. ranks < 2: nothing.
+// Before anything is asked for; where they are apart, again when they have joined. ranks < 2: nothing.
 void ft_memory_set_ranks(ft_memory *memory, ft_memory_ranks ranks);
 ft_memory_ranks ft_memory_ranks_of(const ft_memory *memory); // ranks 1: there are none
+static inline bool ft_memory_has_common(const ft_memory *memory) { return ft_memory_ranks_of(memory).ranks > 1 && !ft_memory_ranks_of(memory).apart; }
 // Is it another rank that has what is common for its own: fills it, reads it from files, counts it?
-static inline bool ft_memory_is_guest(const ft_memory *memory) { return ft_memory_ranks_of(memory).rank > 0; }
+static inline bool ft_memory_is_guest(const ft_memory *memory) { return ft_memory_has_common(memory) && ft_memory_ranks_of(memory).rank > 0; }
+// Waits for an event of the device, before which there may be operations of the ranks: FT_FAILED where they have come to nothing, because
+// one of them failed or is gone.
+ft_status ft_memory_wait(ft_memory *memory, ft_event *event);
 ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
-// The same where there are several ranks.
+// The same where ranks have memory in common.
 ft_status ft_memory_share(ft_memory *memory, size_t bytes, ft_memory_category category, void **data);
 // ft_memory_free gives it back, like all else.
 

@@ -60,7 +60,7 @@ ft_status ft_planning_look(const ft_config *config, const ft_plan_request *reque
         FT_TRY(ft_device_look(name, ranks == 1 ? (int)config->device.threads : threads / ranks > 0 ? threads / ranks : 1, facts));
     } else {
         *facts = (ft_device_facts){.target = ft_card_target(card)};
-        snprintf(facts->name, sizeof facts->name, "%s", strncmp(config->device.name, "cuda", 4) == 0 ? config->device.name : "cuda");
+        snprintf(facts->name, sizeof facts->name, "%.15s", strncmp(name, "cuda", 4) == 0 ? name : "cuda");
     }
     if (request->card != NULL) facts->total_bytes = request->card->bytes;
     return FT_OK;
@@ -72,10 +72,8 @@ void ft_planning_budget(const ft_config *config, const ft_plan_request *request,
                                                                            .outside = is_here ? 0 : FT_CARD_OUTSIDE_BYTES,
                                                                            .is_here = is_here, .whole = request->whole_device});
     plan->graph_bytes = budget.graphs;
+    plan->communication_bytes = budget.communication;
     plan->budget_bytes = request->budget_bytes != 0 ? request->budget_bytes : budget.most;
-    if (request->scaling == NULL) return;
-    const size_t beside = ft_scaling_communication(request->scaling->channels); // of a card that is full of it there is a byte left
-    plan->budget_bytes = plan->budget_bytes > beside ? plan->budget_bytes - beside : 1;
 }
 
 // The limits of the process that a plan is judged by; NULL: those of this machine say nothing about it.

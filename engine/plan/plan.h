@@ -31,6 +31,7 @@ typedef struct ft_plan {
     bool not_supported;     // they do not run on this chip: its compute capability is too low. The figures are as if they did
     size_t budget_bytes;    // what reserved bytes may come to
     size_t graph_bytes;     // of the device's memory, left free for its driver by device.graphs: no part of the budget
+    size_t communication_bytes; // likewise, for NCCL, where the run is on several GPUs
     bool host_short;        // !fits: what was asked to lie on the host is more than host_bytes, which are available there
     size_t host_bytes;      // and that the host's ledger could hold, were it empty; 0: unknown
     ft_memory_counters memory; // of the whole run; when it does not fit, as it would be without a budget

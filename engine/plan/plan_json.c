@@ -45,6 +45,7 @@ json_t *ft_plan_json(const ft_plan *p) {
                 json_pack("{s:I, s:I, s:I, s:I}", "rows", (json_int_t)p->rows, "held_rows", (json_int_t)p->rows_held, "trained_rows",
                           (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);
     ft_json_put(root, "predicted_product_seconds", json_real(p->product_seconds), &failed);
+    if (root != NULL && p->communication_bytes > 0) ft_json_put(root, "communication_bytes", json_integer((json_int_t)p->communication_bytes), &failed);
     if (root != NULL && p->graph_bytes > 0) ft_json_put(root, "graphs_bytes", json_integer((json_int_t)p->graph_bytes), &failed);
     if (root != NULL && p->host_short) ft_json_put(root, "host_available_bytes", json_integer((json_int_t)p->host_bytes), &failed);
     json_t *host = ft_host_json(&p->host, &failed);

@@ -3,14 +3,14 @@
 #include "base/heap.h"
 #include "base/json/json.h"
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/shards.h"
+#include "engine/train/room/joining.h"
 
 #include <stdlib.h>
 
 // To begin a sum, and each of its 2 (N - 1) ways from one rank to the next: assumed, as published latencies of small
 // sums are (some 40 us among 8).
 static const double START_SECONDS = 15e-6, HOP_SECONDS = 2e-6;
-
-size_t ft_scaling_communication(int channels) { return (size_t)channels * FT_CHANNEL_BYTES; }
 
 const char *ft_shard_name(int shard) {
     static const char *const names[FT_SHARDS] = {"none", "optimizer", "gradients"};
@@ -52,9 +52,9 @@ static int by_completion(const void *a, const void *b) {
 // Bytes a rank of what is trained, by the stores that a run has: the weights that ops read stay everywhere.
 static void find_state(const ft_parameters *p, int count, const ft_bucket *buckets, ft_scaling *s) {
     const ft_store *trained = &p->stores[FT_STORE_TRAINED];
-    size_t weight = ft_dtype_size(trained->format.dtype), state = 0, part = 0, travelling[2] = {0, 0};
-    for (int i = 0; i < FT_STATES; i++)
-        state += ft_store_state_size(trained, (ft_store_state)i);
+    const size_t exact = ft_store_state_size(trained, FT_STATE_EXACT),
+                 moments = ft_store_state_size(trained, FT_STATE_M) + ft_store_state_size(trained, FT_STATE_V);
+    size_t weight = ft_dtype_size(trained->format.dtype), state = exact + moments, part = 0, travelling[2] = {0, 0};
     for (int b = 0; b < count; b++) {
         const size_t own = (size_t)ft_bucket_part(&buckets[b], s->devices),
                      bytes = own * (size_t)s->devices * sizeof(float);
@@ -67,7 +67,10 @@ static void find_state(const ft_parameters *p, int count, const ft_bucket *bucke
     const size_t all = (size_t)p->trainable;
     s->gradients = all * sizeof(float);
     s->state[FT_SHARD_NONE] = all * (weight + sizeof(float) + state);
-    s->state[FT_SHARD_OPTIMIZER] = all * (weight + sizeof(float)) + part * state;
+    s->state[FT_SHARD_OPTIMIZER] = all * (weight + exact + sizeof(float)); // as shards.h has it
+    for (int i = 0; i < p->store_count; i++)
+        if (p->stores[i].trainable)
+            s->state[FT_SHARD_OPTIMIZER] += (size_t)ft_shard_of(p->stores[i].count, 0, s->devices).room * moments;
     s->state[FT_SHARD_GRADIENTS] = all * weight + part * (sizeof(float) + state) + travelling[0] + travelling[1];
 }
 
@@ -95,7 +98,7 @@ ft_status ft_scaling_find(ft_rehearsal *r, const ft_scaling_request *request, ft
     *s = (ft_scaling){.devices = request->devices,
                       .channels = request->channels,
                       .link = request->link,
-                      .communication = ft_scaling_communication(request->channels)};
+                      .communication = ft_room_communication(r->room.config)};
     notes.list = ft_calloc((size_t)notes.capacity, sizeof *notes.list, "the order of gradients");
     if (notes.list == NULL) return FT_NO_MEMORY;
     ft_plan_set_rates(r->room.device, request->rates);
@@ -109,12 +112,13 @@ json_t *ft_scaling_json(const ft_scaling *s) {
     json_t *state = json_object();
     for (int i = 0; i < FT_SHARDS; i++)
         ft_json_put(state, ft_shard_name(i), json_integer((json_int_t)s->state[i]), &failed);
-    json_t *all = json_pack(
-        "{s:i, s:b, s:I, s:i, s:I, s:{s:s, s:f, s:s}, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:o}", "count", s->devices,
-        "runs", false, "communication_bytes", (json_int_t)s->communication, "channels", s->channels, "gradient_bytes",
-        (json_int_t)s->gradients, "link", "name", s->link.name, "bytes_per_second", s->link.bytes, "source",
-        s->link.source, "buckets", s->buckets, "seconds", "alone", s->alone, "reduce", s->reducing, "exposed",
-        s->exposed, "slowed", s->slowed, "step", s->step, "efficiency", s->alone / s->step, "state_bytes", state);
+    json_t *all =
+        json_pack("{s:i, s:b, s:I, s:i, s:I, s:{s:s, s:f, s:s}, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:o}", "count",
+                  s->devices, "runs", s->devices <= FT_GROUP_RANKS, "communication_bytes", (json_int_t)s->communication,
+                  "channels", s->channels, "gradient_bytes", (json_int_t)s->gradients, "link", "name", s->link.name,
+                  "bytes_per_second", s->link.bytes, "source", s->link.source, "buckets", s->buckets, "seconds",
+                  "alone", s->alone, "reduce", s->reducing, "exposed", s->exposed, "slowed", s->slowed, "step", s->step,
+                  "efficiency", s->alone / s->step, "state_bytes", state);
     if (all == NULL || failed) ft_fail_memory(0, "several devices as JSON");
     return all;
 }

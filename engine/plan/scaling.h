@@ -1,5 +1,5 @@
 // scaling.h - several GPUs with a share of every batch each: what sums of gradients cost them, and what each would hold
-// were the state dealt out. Predicted, not run: training on several GPUs is not there yet.
+// were the state dealt out. Predicted, not measured.
 #ifndef FT_SCALING_H
 #define FT_SCALING_H
 
@@ -9,24 +9,19 @@
 
 #include <jansson.h>
 
-// NCCL's memory, outside of the allocator: buffers of a ring's connections, a channel (`NCCL_BUFFSIZE` of each
-// protocol, both ways, rounded as its source does). To be calibrated: a run will read what NCCL took.
-enum { FT_CHANNEL_BYTES = 12 << 20 };
-
 typedef struct ft_scaling_request {
-    int devices, channels; // > 1; of NCCL, each of which takes a multiprocessor while it sums
+    int devices, channels; // > 1; of NCCL (distributed.channels), each of which takes a multiprocessor while it sums
     ft_link link;
     ft_rates rates; // of one device
     int sm_count;
 } ft_scaling_request;
 
 // ft_scaling.state, bytes a rank: what is trained, its gradients and AdamW's state.
-enum { FT_SHARD_NONE, FT_SHARD_OPTIMIZER, FT_SHARD_GRADIENTS, FT_SHARDS };
 
 typedef struct ft_scaling {
     int devices, channels, buckets; // devices 0: nothing was asked
     ft_link link;
-    size_t communication, gradients; // bytes
+    size_t communication, gradients; // bytes; NCCL's, outside of the allocator (engine/train/room/joining.h)
     double alone;                    // seconds of a step of one rank without others
     double reducing;                 // of all sums
     double exposed;                  // of that, behind the backward pass
@@ -36,8 +31,7 @@ typedef struct ft_scaling {
                              // their way
 } ft_scaling;
 
-size_t ft_scaling_communication(int channels); // bytes
-const char *ft_shard_name(int shard);          // "optimizer"
+const char *ft_shard_name(int shard); // "optimizer"
 
 // A sum is begun when its bucket is complete and the one before is through.
 typedef struct ft_reduction {

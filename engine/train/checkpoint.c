@@ -8,6 +8,7 @@
 // A checkpoint appears whole, by one rename (files.h), and older ones are removed only after it: a kill at any moment
 // leaves a loadable one. A checkpoint belongs to a run: data, tokens, model shape and the options that decide about the
 // bits are hashed into it, and a run that differs is refused rather than continued differently.
+#include "engine/model/state/shards.h"
 #include "engine/train/ladder.h"
 #include "engine/train/trainer.h"
 
@@ -89,12 +90,21 @@ static ft_status check_identity(const ft_trainer *t, const json_t *saved, const 
 
 // ---- the tensors --------------------------------------------------------------------------------------------------------
 
+// A moment whose parts ranks have: elements of a store from `first` on. store NULL: it is here.
+typedef struct dealt {
+    const ft_store *store;
+    ft_store_state moment;
+    int64_t first;
+} dealt;
+
 // Tensor k of a checkpoint: parameter and part. Frozen parameters have weights only.
 typedef struct checkpoint_tensors {
     ft_trainer *trainer;
     int count;
     ft_safetensor *list;
     ft_staged *device; // where it lives; without data: `decay`, on the host
+    dealt *dealt;      // of moments that are dealt out, where they are
+    void *window;      // [FT_STAGING_FLOATS] device, for these; NULL: there are none
     float *decay;      // of the rows that are not there, a factor a step
     ft_staging staging;
     ft_progress_saving saving;
@@ -123,7 +133,10 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     *c = (checkpoint_tensors){.trainer = t, .decay = absent->factors, .saving.what = "saving a checkpoint"};
     c->list = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->list);
     c->device = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->device);
-    if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
+    c->dealt = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->dealt);
+    if (c->list == NULL || c->device == NULL || c->dealt == NULL) return FT_NO_MEMORY;
+    memset(c->dealt, 0, ((size_t)p->count * PARTS + 1) * sizeof *c->dealt);
+    if (p->deals) FT_TRY(ft_memory_alloc(t->room.memory, (size_t)FT_STAGING_FLOATS * sizeof(float), FT_MEM_COMMUNICATION, "moments of other ranks", &c->window));
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
         if (q->kept) continue; // as in the model's file
@@ -132,6 +145,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
             static const ft_store_state moment[PARTS] = {[1] = FT_STATE_M, [2] = FT_STATE_V};
             const ft_staged at = part == 0 ? ft_parameter_stored(p, i) : (ft_staged){.tensor = ft_parameter_moment(p, i, moment[part])};
+            if (p->deals && part > 0) c->dealt[c->count] = (dealt){&p->stores[q->store], moment[part], q->offset};
             FT_TRY(add_tensor(c, arena, q, part, at));
         }
     }
@@ -143,6 +157,14 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     return ft_staging_open(t->room.memory, &c->staging);
 }
 
+// A piece of a moment that other ranks have, or a part of it: all of them bring it.
+static ft_status bring(checkpoint_tensors *c, int index, size_t offset, size_t bytes, ft_staged *from) {
+    const dealt *d = &c->dealt[index];
+    const int64_t count = (int64_t)(bytes / sizeof(float));
+    *from = (ft_staged){.tensor = ft_vector(c->window, count, FT_F32)};
+    return ft_shards_bring(&c->trainer->room.model.parameters, d->store, d->moment, d->first + (int64_t)(offset / sizeof(float)), count, c->window);
+}
+
 static ft_status fetch(void *context, int index, size_t offset, size_t bytes, const void **data) {
     checkpoint_tensors *c = context;
     ft_progress_save(&c->saving, c->done, c->total);
@@ -151,7 +173,13 @@ static ft_status fetch(void *context, int index, size_t offset, size_t bytes, co
     if (c->device[index].tensor.data == NULL) return FT_OK;
     ft_staged from = c->device[index];
     from.first = (int64_t)(offset / sizeof(float));
+    if (c->dealt[index].store != NULL) FT_TRY(bring(c, index, offset, bytes, &from));
     return ft_staging_download(&c->staging, from, (int64_t)(bytes / sizeof(float)), 0);
+}
+
+static void close_tensors(checkpoint_tensors *c) {
+    if (c->trainer != NULL) ft_memory_free(c->trainer->room.memory, c->window);
+    ft_staging_close(&c->staging);
 }
 
 static ft_status write_tensors(ft_trainer *t, const char *path) {
@@ -164,7 +192,24 @@ static ft_status write_tensors(ft_trainer *t, const char *path) {
     if (status == FT_OK) status = ft_atomic_commit(&file);
     else ft_atomic_abort(&file);
     if (c.saving.shown > 0) ft_status_line("%s", "");
-    ft_staging_close(&c.staging);
+    close_tensors(&c);
+    ft_arena_free(&arena);
+    return status;
+}
+
+// What other ranks do while the first one writes.
+static ft_status follow_tensors(ft_trainer *t) {
+    ft_arena arena = {0};
+    checkpoint_tensors c = {0};
+    ft_status status = list_tensors(t, &arena, &c);
+    const size_t most = (size_t)FT_STAGING_FLOATS * sizeof(float);
+    for (int i = 0; status == FT_OK && i < c.count; i++) {
+        ft_staged from;
+        for (size_t at = 0; status == FT_OK && c.dealt[i].store != NULL && at < c.list[i].bytes; at += most)
+            status = bring(&c, i, at, c.list[i].bytes - at < most ? c.list[i].bytes - at : most, &from);
+    }
+    if (status == FT_OK && c.window != NULL) status = ft_group_finish(t->room.group);
+    close_tensors(&c);
     ft_arena_free(&arena);
     return status;
 }
@@ -172,11 +217,24 @@ static ft_status write_tensors(ft_trainer *t, const char *path) {
 typedef struct reading {
     const ft_safetensors *file;
     const ft_safetensor *tensor;
+    int64_t skipped; // elements
 } reading;
 
 static ft_status read_part(void *context, int64_t first, int64_t count, float *out) {
     const reading *r = context;
-    return ft_safetensor_part_to_f32(r->file, r->tensor, first, count, out);
+    return ft_safetensor_part_to_f32(r->file, r->tensor, r->skipped + first, count, out);
+}
+
+// Of a moment the elements that are this rank's.
+static ft_status read_dealt(checkpoint_tensors *c, int index, reading *r) {
+    const dealt *d = &c->dealt[index];
+    const ft_shard *own = &d->store->own;
+    const int64_t end = d->first + (int64_t)(c->list[index].bytes / sizeof(float)), from = d->first > own->first ? d->first : own->first,
+                  to = end < own->first + own->count ? end : own->first + own->count;
+    if (from >= to) return FT_OK;
+    r->skipped = from - d->first;
+    const ft_staged here = {.tensor = ft_vector((float *)d->store->state[d->moment] + (from - own->first), to - from, FT_F32)};
+    return ft_staging_upload(&c->staging, here, to - from, read_part, r);
 }
 
 static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int index) {
@@ -184,7 +242,8 @@ static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int
     if (have == NULL) return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s is missing", want->name);
     if (have->dtype != FT_F32 || have->rank != want->rank || have->bytes != want->bytes || have->shape[0] != want->shape[0])
         return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has another type or shape than this model", want->name);
-    reading r = {file, have};
+    reading r = {file, have, 0};
+    if (c->dealt[index].store != NULL) return read_dealt(c, index, &r);
     if (c->device[index].tensor.data == NULL) return read_part(&r, 0, (int64_t)(want->bytes / sizeof(float)), c->decay);
     return ft_staging_upload(&c->staging, c->device[index], (int64_t)(want->bytes / sizeof(float)), read_part, &r);
 }
@@ -197,7 +256,7 @@ static ft_status read_tensors(ft_trainer *t, const char *path) {
     if (status == FT_OK) status = ft_safetensors_open(path, &file);
     for (int i = 0; status == FT_OK && i < c.count; i++) status = read_one(&c, file, i);
     ft_safetensors_close(file);
-    ft_staging_close(&c.staging);
+    close_tensors(&c);
     ft_arena_free(&arena);
     return status;
 }
@@ -285,7 +344,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         status = ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
         goto done;
     }
-    if (ft_trainer_leads(t)) FT_TRY_GOTO(check_identity(t, json_object_get(root, "run"), path), done); // who reads the model for all
+    if (ft_trainer_loads(t)) FT_TRY_GOTO(check_identity(t, json_object_get(root, "run"), path), done); // who reads the model for all
     const struct {
         const char *key;
         int64_t *out;
@@ -411,7 +470,8 @@ static ft_status save_state(ft_trainer *t, void *context) {
 // What the run goes on from is on the disk, and before it what it counts on: the best model so far, the lines that were logged.
 ft_status ft_checkpoint_save(ft_trainer *t) {
     ft_run_note_rank(t);
-    if (!ft_trainer_leads(t)) return FT_OK; // whose state is the same
+    // The state of the others is the same, but for moments that are dealt out.
+    if (!ft_trainer_leads(t)) return t->room.model.parameters.deals ? follow_tensors(t) : FT_OK;
     const double before = ft_now();
     const bool waits = ft_atomic_wait_for_disk(true);
     ft_status status = waits ? FT_OK : ft_sync_tree(t->dir);
@@ -435,7 +495,7 @@ static ft_status resume(ft_trainer *t, void *context) {
         char *tensors = path ? ft_path_join(&t->arena, path, "state.safetensors") : NULL;
         status = state && tensors ? read_state(t, state) : FT_NO_MEMORY;
         ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE); // needs what saving needs, and is planned as that
-        if (status == FT_OK && ft_trainer_leads(t)) status = read_tensors(t, tensors);
+        if (status == FT_OK && ft_trainer_loads(t)) status = read_tensors(t, tensors);
         if (status == FT_OK && t->room.ranks != NULL) status = ft_ranks_agree(t->room.ranks); // they are there
         *found = status == FT_OK;
     }

@@ -172,7 +172,7 @@ done:
 
 static ft_status load_best(ft_trainer *t, void *context) {
     ft_load_report report;
-    if (!ft_trainer_leads(t)) return FT_OK; // its weights are all ranks'
+    if (!ft_trainer_loads(t)) return FT_OK; // the first one's weights are all ranks'
     if (t->room.config->adapter.type != FT_ADAPTER_NONE) return ft_model_load_adapter(&t->room.model, context);
     return ft_model_load(&t->room.model, context, 0, 0, &t->arena, &report);
 }

@@ -1,10 +1,12 @@
 // open.c - from a configuration to a trainer that can take its first step, with what it says on the way.
+#include "engine/config/device_list.h"
 #include "engine/train/fit/autofit.h"
 #include "engine/train/job/data_report.h"
 #include "engine/train/job/features.h"
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
 #include "engine/train/room/company.h"
+#include "engine/train/room/joining.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
 #include "engine/track/tensorboard.h"
@@ -135,11 +137,15 @@ static ft_status check_ranks(const ft_trainer *t) {
                                                                               : NULL;
     if (what != NULL) {
         ft_fail(FT_INVALID, "device.name", "not with several devices (%s): %s", t->room.config->device.name, what);
-        ft_hint("device.name=cpu trains it on one");
+        ft_hint("device.name=%s trains it on one", ft_device_list_is_apart(t->room.config->device.name) ? "cuda" : "cpu");
         return FT_INVALID;
     }
-    ft_info("ranks      %d on %s, %d thread%s each: the bits of one", r->ranks, r->group->host[0], t->room.device->target.threads,
-            t->room.device->target.threads == 1 ? "" : "s");
+    if (ft_device_list_is_apart(t->room.config->device.name))
+        ft_info("ranks      %d on %s, %s: gradients are summed by NCCL, %lld channels", r->ranks, r->group->host[0], t->room.config->device.name,
+                (long long)t->room.config->distributed.channels);
+    else
+        ft_info("ranks      %d on %s, %d thread%s each: the bits of one", r->ranks, r->group->host[0], t->room.device->target.threads,
+                t->room.device->target.threads == 1 ? "" : "s");
     return FT_OK;
 }
 
@@ -254,6 +260,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     ft_job_forget_texts(&t->job);
     FT_TRY(compare_ranks(t));
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
+    FT_TRY(ft_room_join(room));
     FT_TRY(ft_trainer_make_features(t));
     FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
     announce_model(room);

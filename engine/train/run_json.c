@@ -62,6 +62,7 @@ void ft_run_note_rank(const ft_trainer *t) {
     if (r == NULL) return;
     ft_rank_facts facts = *ft_ranks_facts(r, r->rank);
     facts.memory = ft_memory_read(t->room.memory);
+    facts.communication = t->room.communication;
     ft_ranks_note(r, &facts);
 }
 
@@ -186,6 +187,9 @@ static json_t *ranks_json(ft_trainer *t, bool *failed) {
                                  "threads", (json_int_t)f->threads);
         ft_json_put(rank, "memory", ft_memory_json(&f->memory, 0, failed), failed);
         json_object_del(json_object_get(rank, "memory"), "outside_allocator_bytes");
+        if (f->communication > 0)
+            ft_json_put(rank, "communication", json_pack("{s:I, s:I}", "planned_bytes", (json_int_t)t->room.budget.communication, "bytes",
+                                                         (json_int_t)f->communication), failed);
         ft_json_append(list, rank, failed);
     }
     return list;

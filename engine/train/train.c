@@ -98,6 +98,8 @@ static ft_status train(const ft_config *config, const ft_run_deadline *deadline,
     ft_error_save(&error);
     if (t.dir != NULL) left->directory = strdup(t.dir);
     left->tracker = t.tracker;
+    // What is queued on this rank's GPU waits for the others', and giving memory back waits for that.
+    if (t.room.group != NULL && ft_ranks_fail(t.room.ranks, status)) ft_group_abort(t.room.group, &error);
     ft_status closed = ft_trainer_close(&t);
     if (status == FT_OK) status = closed;
     else ft_error_restore(&error);

@@ -60,6 +60,8 @@ typedef struct ft_trainer {
 
 // Of several ranks the first writes the run directory, and speaks; all others do the same work for themselves.
 static inline bool ft_trainer_leads(const ft_trainer *t) { return t->room.rank == 0; }
+// Who reads what the model is to be: the first one for all that share its memory, else every one.
+static inline bool ft_trainer_loads(const ft_trainer *t) { return !ft_memory_is_guest(t->room.memory); }
 
 // ---- parts (internal) ---------------------------------------------------------------------------------------------------
 // open.c. From a configuration to a run that can take its first step. Close it in any case.

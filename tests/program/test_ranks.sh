@@ -156,8 +156,8 @@ refused "not with several devices (cpu,cpu): a run of several seeds" train.seeds
 refused "a run of all folds" data.folds=3 data.validation=
 refused "train.deadline" train.deadline=1h
 refused "training a head alone" train.parameters=classifier
-refused "several GPUs train no run together yet" --devices cuda:0,cuda:1
-refused "several GPUs train no run together yet" --devices=cuda:all
+refused "on the CPU or on GPUs, not on both" --devices cuda:0,cpu
+refused "a GPU has one rank" --devices=cuda:0,0
 refused "device.name" --devices cpu,gpu
 refused "none.tsv" data.train=none.tsv
 exit 0

@@ -19,8 +19,7 @@ typedef struct ft_plan_task {
     ft_config asked;     // as it was given; the strings are those of `config`
     const ft_card *card; // --gpu; NULL: none
     bool memory_given;   // --memory; it is in config.memory.limit
-    ft_scaling_request ranks; // --devices N: train.batch_size of `config` is one rank's share; devices 0: not given
-    int64_t batch_size;  // of all ranks
+    ft_scaling_request ranks; // --devices N of a card; devices 0: not given
     int labels;          // --labels; 0: not given
     char missing[FT_PLAN_MISSING]; // of the configuration's texts, so that it is planned without (engine/plan/texts.h)
     ft_plan_format format;

@@ -1,12 +1,14 @@
 // ranks.c - `ftengine plan --devices`: the share of one of several devices, and what their sums of gradients cost.
 #include "engine/commands/plan/command.h"
 
+#include "engine/commands/device_names.h"
+#include "engine/config/device_list.h"
 #include "kernels/devices/devices.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 1024, MOST_CHANNELS = 64, NVLINK_CHANNELS = 16, PCIE_CHANNELS = 4 };
+enum { MOST_DEVICES = 1024, MOST_CHANNELS = 64 };
 
 static ft_status whole_number(const char *flag, const char *word, long least, long most, int *value) {
     char *end;
@@ -18,40 +20,59 @@ static ft_status whole_number(const char *flag, const char *word, long least, lo
     return FT_OK;
 }
 
-// Shares are as equal as they can be: one rank's is at most this.
-static ft_status share_batch(ft_plan_task *task) {
+// A rank on each; what all together have is the run's.
+static ft_status deal(ft_plan_task *task, int n) {
     ft_config *c = &task->config;
-    const int64_t n = task->ranks.devices;
-    task->batch_size = c->train.batch_size;
-    if (c->train.batch_size < n) {
+    if (c->train.batch_size * c->train.gradient_accumulation_steps < n) {
         ft_fail(FT_INVALID, "train.batch_size",
-                "%lld sequences for %lld devices: a batch is shared out, and each needs one",
-                (long long)c->train.batch_size, (long long)n);
+                "%lld sequences for %d devices: a batch is shared out, and each needs one",
+                (long long)(c->train.batch_size * c->train.gradient_accumulation_steps), n);
         ft_hint("train.batch_size is of all devices together");
         return FT_INVALID;
     }
-    c->train.batch_size = (c->train.batch_size + n - 1) / n;
-    if (c->train.micro_batch != FT_AUTO && c->train.micro_batch > c->train.batch_size)
-        c->train.micro_batch = c->train.batch_size;
-    return FT_OK;
+    c->device.name = ft_device_list_of_gpus(&c->arena, n);
+    return c->device.name != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// Are there so many GPUs here?
+static bool are_here(int count) {
+    ft_gpus *gpus;
+    int there = 0;
+    if (ft_gpus_open(&gpus) != FT_OK || ft_gpus_count(gpus, &there) != FT_OK) there = 0;
+    ft_error_clear(); // the device that is planned for says what is missing
+    ft_gpus_close(gpus);
+    return there >= count;
 }
 
 // A name, or several: the option's own.
 static bool is_number(const char *word) { return word[0] != '\0' && word[strspn(word, "0123456789")] == '\0'; }
+
+static ft_status take_channels(const char *channels, ft_plan_task *task) {
+    int count = 0;
+    FT_TRY(whole_number("--channels", channels, 1, MOST_CHANNELS, &count));
+    task->config.distributed.channels = count;
+    return FT_OK;
+}
 
 ft_status ft_plan_take_ranks(const char *devices, const char *link, const char *channels, ft_plan_task *task) {
     ft_scaling_request *r = &task->ranks;
     int count = 1;
     if (devices != NULL && !is_number(devices)) {
         FT_TRY(ft_option_set(&task->config, ft_option_at(ft_option_find("device.name")), devices, NULL, "--devices"));
+        FT_TRY(ft_device_list_spell_out(&task->config));
         devices = NULL;
     }
+    FT_TRY(ft_device_names_find(&task->config));
     if (devices != NULL) FT_TRY(whole_number("--devices", devices, 1, MOST_DEVICES, &count));
     if (count < 2)
         return link == NULL && channels == NULL
                    ? FT_OK
                    : ft_fail(FT_INVALID, "plan", "%s says something of several GPUs: give --devices N",
                              link != NULL ? "--link-speed" : "--channels");
+    if (task->card == NULL && link == NULL && strcmp(task->config.device.name, "cpu") != 0 && are_here(count)) {
+        if (channels != NULL) FT_TRY(take_channels(channels, task));
+        return deal(task, count);
+    }
     if (task->card == NULL || strcmp(task->config.device.name, "cpu") == 0) {
         ft_fail(FT_INVALID, "plan", "--devices %d: of what? Give the card that there are so many of", count);
         ft_hint("ftengine plan CONFIG.ini --devices %d --gpu H200; ranks on the CPU are device.name = cpu,cpu", count);
@@ -59,20 +80,21 @@ ft_status ft_plan_take_ranks(const char *devices, const char *link, const char *
     }
     FT_TRY(ft_link_of_card(task->card, &r->link, &r->rates));
     if (link != NULL) FT_TRY(ft_link_find(link, &r->link));
+    if (channels != NULL) FT_TRY(take_channels(channels, task));
     r->devices = count;
-    r->channels = strncmp(r->link.name, "pcie", 4) == 0 ? PCIE_CHANNELS : NVLINK_CHANNELS;
+    r->channels = (int)task->config.distributed.channels;
     r->sm_count = task->card->sm_count;
-    if (channels != NULL) FT_TRY(whole_number("--channels", channels, 1, MOST_CHANNELS, &r->channels));
-    return share_batch(task);
+    return deal(task, count);
 }
 
 void ft_plan_print_ranks(const ft_plan_task *task, const ft_plan *plan) {
     const ft_scaling *s = &plan->scaling;
+    const int64_t batch = task->config.train.batch_size;
     char a[24], b[24];
     printf("\nranks         %d of %s, train.batch_size %lld shared out: %lld sequences each, and all above is of one "
            "of them\n",
-           s->devices, task->card->name, (long long)task->batch_size, (long long)task->config.train.batch_size);
-    printf("communication %s of each device for NCCL, assumed: %d channels of 12MiB (--channels); not in the figures "
+           s->devices, task->card->name, (long long)batch, (long long)((batch + s->devices - 1) / s->devices));
+    printf("communication %s of each device for NCCL: %d channels of 12MiB (distributed.channels); not in the figures "
            "above, off the budget\n",
            ft_bytes_text(s->communication, a), s->channels);
     printf("gradients     %s of each rank are summed in %d parts while the backward pass goes on\n",
@@ -87,5 +109,5 @@ void ft_plan_print_ranks(const ft_plan_task *task, const ft_plan *plan) {
     for (int i = 0; i < FT_SHARDS; i++)
         printf("%s %s %s (%.2f)", i > 0 ? "," : "", ft_shard_name(i), ft_bytes_text(s->state[i], a),
                (double)s->state[i] / (double)s->state[FT_SHARD_NONE]);
-    printf("\n              A plan only: no run trains on several GPUs yet, and none shards.\n");
+    printf("\n              gradients: a plan only, no run deals them out.\n");
 }

@@ -188,6 +188,9 @@ static void print_memory(const report *r) {
                ft_bytes_text(m->arena_live_bytes, b), (double)m->arena_bytes / (double)m->arena_live_bytes);
     if (r->plan.graph_bytes > 0)
         printf("graphs        %s of the device are left to its driver (device.graphs): no part of what may be taken\n", ft_bytes_text(r->plan.graph_bytes, a));
+    if (r->plan.communication_bytes > 0)
+        printf("communication %s of the device are left to NCCL (distributed.channels): no part of what may be taken\n",
+               ft_bytes_text(r->plan.communication_bytes, a));
     print_host(&r->plan);
     printf("outside       %s, %s: not in the figures above\n", ft_bytes_text(r->plan.outside_bytes, a),
            r->plan.outside_measured ? "measured on this machine" : "assumed for context and modules");

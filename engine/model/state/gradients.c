@@ -1,6 +1,7 @@
 #include "engine/model/state/gradients.h"
 
 #include "engine/model/state/chain.h"
+#include "engine/model/state/gradient_sums.h"
 
 #include <assert.h>
 
@@ -15,7 +16,7 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
     void *data;
     FT_TRY(ft_memory_alloc_common(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
     p->gradients = data;
-    if (ft_memory_ranks_of(p->memory).ranks < 2) return FT_OK;
+    if (!ft_memory_has_common(p->memory)) return FT_OK;
     const int64_t rows = p->table >= 0 ? p->list[p->table].rows : 0;
     FT_TRY(ft_memory_alloc_common(p->memory, (size_t)ft_norm_sums(p->trainable, rows) * sizeof(double), FT_MEM_COMMUNICATION, "sums of squares of all ranks", &data));
     p->norm_sums = data;
@@ -73,6 +74,7 @@ ft_status ft_gradients_reach(ft_parameters *p, int point) {
     for (int i = 0; i < p->count; i++)
         if (p->list[i].arrives <= point && end_of(p, &p->list[i]) > end) end = end_of(p, &p->list[i]);
     if (p->chain != NULL) FT_TRY(ft_chain_reach(p->chain, p, point));
+    if (p->sums != NULL) FT_TRY(ft_gradient_sums_reach(p->sums, p, point));
     return make_room(p, end);
 }
 

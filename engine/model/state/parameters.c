@@ -1,6 +1,7 @@
 #include "engine/model/state/parameters.h"
 
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/shards.h"
 #include "engine/model/state/trunk.h"
 
 #include <assert.h>
@@ -439,6 +440,7 @@ static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
 
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
     for (int i = 0; i < p->store_count; i++) {
+        p->stores[i].own = ft_shard_here(p, p->stores[i].count);
         FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_M));
         FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_V));
     }
@@ -447,7 +449,8 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
         ft_store *s = &p->stores[i];
         if (!s->trainable) continue;
         FT_TRY(build_ranges(p, i, weight_decay, lr_decay));
-        if (ft_memory_ranks_of(p->memory).ranks > 1) cut_ranges(s, ft_memory_ranks_of(p->memory));
+        if (ft_memory_has_common(p->memory)) cut_ranges(s, ft_memory_ranks_of(p->memory));
+        FT_TRY(ft_shards_cut(p, s));
         if (s->place == FT_PLACE_HOST) FT_TRY(ft_offload_create(s, &p->arena));
     }
     return FT_OK;

@@ -8,13 +8,17 @@ size_t ft_store_state_size(const ft_store *s, ft_store_state state) {
     return state == FT_STATE_EXACT ? exact[s->format.exact] : sizeof(float);
 }
 
+size_t ft_store_state_bytes(const ft_store *s, ft_store_state state) {
+    return (size_t)(state == FT_STATE_EXACT ? s->count : s->own.room) * ft_store_state_size(s, state);
+}
+
 static const char *site_of(const ft_store *s, ft_store_state state) {
     if (state == FT_STATE_EXACT) return s->format.exact == FT_EXACT_BY_TAILS ? "tails of weights" : "master weights";
     return state == FT_STATE_M ? "adamw first moment" : "adamw second moment";
 }
 
 ft_status ft_store_allocate_state(ft_store *s, ft_store_state state) {
-    const size_t bytes = (size_t)s->count * ft_store_state_size(s, state);
+    const size_t bytes = ft_store_state_bytes(s, state);
     const ft_memory_category category = state == FT_STATE_EXACT ? s->category : FT_MEM_OPTIMIZER;
     if (bytes == 0) return FT_OK;
     if (s->place == FT_PLACE_HOST) return ft_memory_alloc_pinned(s->owner, bytes, site_of(s, state), &s->state[state]);

@@ -34,8 +34,13 @@ typedef struct ft_storage {
 // HOST: pinned. FILE: nothing is held, the numbers are read where a mapped file has them (parameters.h).
 typedef enum ft_place { FT_PLACE_DEVICE, FT_PLACE_HOST, FT_PLACE_FILE } ft_place;
 
-// An array each, [count]: m and v in fp32, and tails or the master copy.
+// An array each, [count]: m and v in fp32, of them the part that is here (shards.h), and tails or the master copy.
 typedef enum ft_store_state { FT_STATE_M, FT_STATE_V, FT_STATE_EXACT, FT_STATES } ft_store_state;
+
+// A part of a store: elements [first, first + count), and for how many there is room.
+typedef struct ft_shard {
+    int64_t first, count, room;
+} ft_shard;
 
 typedef struct ft_store {
     ft_store_format format;
@@ -49,14 +54,19 @@ typedef struct ft_store {
     int64_t count;      // elements, padding included
     void *weights;      // [count] at home; of frozen layers ops read a copy of them (window.h)
     void *state[FT_STATES];
-    ft_adamw_range *ranges; // weight decay over [0, count)
+    ft_shard own;       // whose moments are here
+    ft_adamw_range *ranges; // weight decay over it
     int range_count;
+    const ft_adamw_range *all_ranges; // over [0, count), where that is more; else NULL
+    int all_count;
     ft_offload offload; // the way its state takes from the host
 } ft_store;
 
 size_t ft_store_weight_bytes(const ft_store *store); // that are held
 // Bytes of an element of that array; 0: its format has none.
 size_t ft_store_state_size(const ft_store *store, ft_store_state state);
+// Of the array that is here.
+size_t ft_store_state_bytes(const ft_store *store, ft_store_state state);
 // Zeros, at its place; nothing where its format has none.
 ft_status ft_store_allocate_state(ft_store *store, ft_store_state state);
 void ft_store_free_state(ft_store *store); // of whatever was allocated; the way from the host too

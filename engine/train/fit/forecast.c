@@ -95,6 +95,16 @@ void ft_room_leave_host(ft_room *room, const ft_host_memory *others) {
     if (b->most < b->now) b->now = b->most;
 }
 
+// Ranks with a device each take what the one has that has least, so that all fit the run alike.
+static ft_status agree_on_budget(ft_room *room) {
+    ft_budget *b = &room->budget;
+    size_t values[FT_RANKS_VALUES] = {b->most, b->now, b->host, b->pinned};
+    if (room->ranks == NULL || !room->plan.apart) return FT_OK;
+    FT_TRY(ft_ranks_least(room->ranks, FT_RANKS_VALUES, values));
+    b->most = values[0], b->now = values[1], b->host = values[2], b->pinned = values[3];
+    return FT_OK;
+}
+
 // Where nothing had to be chosen for frozen weights, what is in force says so: a resumed run is held to it.
 static void settle_storage(ft_room *room) {
     if (room->config->model.storage != FT_KEEP_AUTO) return;
@@ -110,6 +120,7 @@ ft_status ft_room_forecast(ft_room *room) {
     ft_host_memory others;
     plan_others(room, &others);
     ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), ft_host_held(&others), b);
+    if (status == FT_OK) status = agree_on_budget(room);
     const size_t most = b->most;
     if (status == FT_OK) ft_room_leave_host(room, &others);
     if (status == FT_OK) status = forecast_or_fit(room, b->now);

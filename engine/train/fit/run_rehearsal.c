@@ -28,6 +28,11 @@ static ft_status rehearse_save(ft_room *room) {
     ft_memory_set_phase(room->memory, FT_PHASE_SAVE);
     ft_status status = ft_row_window_open(&room->model.absent, room->memory, &window);
     ft_row_window_close(&window);
+    if (status != FT_OK || !room->model.parameters.deals) return status;
+    void *moments; // of other ranks, for a checkpoint
+    status = ft_memory_alloc(room->memory, (size_t)FT_STAGING_FLOATS * sizeof(float), FT_MEM_COMMUNICATION, "moments of other ranks", &moments);
+    ft_memory_free(room->memory, moments);
+    ft_memory_trim(room->memory);
     return status;
 }
 
@@ -95,11 +100,12 @@ ft_status ft_rehearsal_close(ft_rehearsal *r) {
     return ft_room_close(&r->room);
 }
 
-// Tokens of an optimizer step of average length.
+// Tokens of an optimizer step of average length, on one rank.
 static double average_step(const ft_room *room) {
     const ft_job *job = room->job;
     const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
     double sequences = (double)(room->plan.effective_batch < room->plan.sequences ? room->plan.effective_batch : room->plan.sequences);
+    if (room->plan.ranks > 1) sequences /= room->plan.ranks; // which compute beside each other
     if (job->features.on) return sequences; // a row each
     return job->without_data ? sequences * job->max_length : sequences * (double)data->tokens / (double)data->sequences;
 }

@@ -60,6 +60,9 @@ static int64_t measure(ft_step_cut cut, int64_t first, ft_capacity *capacity, in
     return batches;
 }
 
+// Of so many micro-batches: that add to gradients which nobody else adds to.
+static int64_t most_of_whole(const ft_run_plan *plan) { return plan->ranks < 2 ? 1 : plan->apart ? plan->ranks : 0; }
+
 // As far as the number of sequences goes.
 static bool may_be_whole(const ft_run_plan *plan, int64_t sequences) {
     const int64_t most = plan->effective_batch < sequences ? plan->effective_batch : sequences;
@@ -110,7 +113,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
     int64_t known = -1;
-    plan->whole_steps = plan->ranks < 2; // which add to gradients that are kept
+    plan->whole_steps = most_of_whole(plan) > 0; // else they add to gradients that are kept
     for (int64_t step = 0; step < plan->total_steps && status == FT_OK; step++) {
         int64_t epoch, first, last;
         ft_run_plan_step(plan, step, &epoch, &first, &last);
@@ -120,7 +123,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
         }
         known = epoch;
         int64_t rows = 0;
-        if (status == FT_OK && measure(ft_run_plan_cut(plan, train, order, first, last), first, &plan->texts, &rows) > 1) plan->whole_steps = false;
+        if (status == FT_OK && measure(ft_run_plan_cut(plan, train, order, first, last), first, &plan->texts, &rows) > most_of_whole(plan)) plan->whole_steps = false;
         if (rows > plan->step_rows) plan->step_rows = rows;
     }
     ft_spill_free(order);
@@ -132,6 +135,7 @@ static ft_run_plan begin(const ft_config *c) {
     ft_run_plan plan = {.effective_batch = c->train.batch_size * c->train.gradient_accumulation_steps};
     plan.order_seed = (uint64_t)(c->train.data_seed == FT_AUTO ? c->train.seed : c->train.data_seed);
     plan.ranks = ft_device_list_count(c->device.name);
+    plan.apart = ft_device_list_is_apart(c->device.name);
     plan.limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
     plan.limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
     return plan;
@@ -178,14 +182,24 @@ static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_leng
     return capacity_of(tokens, sequences, max_length, by_row);
 }
 
+// Texts of that length in a micro-batch.
+static int64_t at_once(const ft_run_plan *plan, int max_length) {
+    int64_t count = plan->limits.max_sequences > 0 ? plan->limits.max_sequences : plan->effective_batch;
+    if (plan->limits.max_tokens > 0 && plan->limits.max_tokens / max_length < count) count = plan->limits.max_tokens / max_length;
+    return count > 0 ? count : 1;
+}
+
 void ft_run_plan_worst(const ft_config *c, int max_length, bool by_row, ft_run_plan *plan) {
     *plan = begin(c);
     plan->sequences = plan->effective_batch;
     plan->total_steps = c->train.max_steps;
-    plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length, by_row);
+    const int64_t most = plan->limits.max_tokens, all = plan->effective_batch;
+    int64_t pieces = (all + at_once(plan, max_length) - 1) / at_once(plan, max_length), share = all;
+    if (pieces < plan->ranks) share = (all + plan->ranks - 1) / plan->ranks, pieces = plan->ranks; // one each (ft_run_plan_cut)
+    plan->capacity = plan->texts = worst(share, plan->limits, max_length, by_row);
     plan->step_rows = by_row ? plan->effective_batch * max_length : plan->effective_batch;
-    const int64_t most = plan->limits.max_tokens;
-    plan->whole_steps = plan->ranks < 2 && (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
+    if (plan->ranks < 2) plan->whole_steps = (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
+    else plan->whole_steps = pieces <= most_of_whole(plan);
 }
 
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {

@@ -21,11 +21,12 @@ typedef struct ft_run_plan {
     ft_batch_limits limits;  // of a micro-batch
     ft_capacity texts;       // of the largest training micro-batch over the whole run; of very long runs a bound
     ft_capacity capacity;    // the same with what fills it up: what memory must hold
-    bool whole_steps;        // every step is one micro-batch
+    bool whole_steps;        // every step is one micro-batch; of ranks that are apart, one on each at most
     int64_t step_rows;       // rows that are read of the largest effective batch: each has a loss (1 where none is, of its 0)
     int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
     int ranks;               // that compute a step together, a micro-batch each in turn
+    bool apart;              // each with gradients of its own
     ft_capacity trunk;       // of the pass that makes features (features.h), with ft_trunk_limits; tokens 0: there is none
 } ft_run_plan;
 

@@ -12,6 +12,7 @@ typedef struct ft_budget {
                    // beside `graphs`; and of a study, where nobody is there to lower the limit, beside what the process holds
     size_t now;    // of them those that are free now, for a run that may not wait for more and is alone in deciding; else all
     size_t graphs; // of the device beside the allocator: left to its driver (device_graphs.h)
+    size_t communication; // likewise: what NCCL takes (joining.h)
     size_t host;   // of the host's memory, available; 0: unknown
     size_t pinned; // of that what may be pinned beside what is reserved there (by nobody, for a plan); 0: unknown
 } ft_budget;

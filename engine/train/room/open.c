@@ -7,6 +7,7 @@
 #include "engine/train/room/company.h"
 #include "engine/train/room/device_choice.h"
 #include "engine/train/room/device_graphs.h"
+#include "engine/train/room/joining.h"
 #include "engine/train/room/limit.h"
 #include "kernels/devices/devices.h"
 
@@ -34,8 +35,9 @@ ft_status ft_room_check(const ft_config *config, const ft_device *device) {
 static ft_status make_memory(ft_room *room, size_t limit) {
     const ft_memory_options options = {.allocator = ft_allocator_options_of(room->config, room->device, limit)};
     const int ranks = ft_device_list_count(room->config->device.name);
+    const bool apart = ft_device_list_is_apart(room->config->device.name); // they join later (joining.h)
     FT_TRY(ft_memory_create_with(room->device, &options, &room->memory));
-    ft_memory_set_ranks(room->memory, (ft_memory_ranks){room->rank, ranks, room->ranks != NULL ? room->ranks->group : NULL});
+    ft_memory_set_ranks(room->memory, (ft_memory_ranks){room->rank, ranks, room->ranks != NULL && !apart ? room->ranks->group : NULL, apart});
     return FT_OK;
 }
 
@@ -49,6 +51,7 @@ static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
         return ft_fail(FT_INVALID, "device.name", "%s: only ftengine train starts the %d ranks of such a run", config->device.name, ranks);
     room->rank = room->ranks->rank;
     ft_device_list_name(config->device.name, room->rank, name);
+    FT_TRY(ft_room_find_nccl(room));
     return ft_device_open(name, threads / ranks > 0 ? threads / ranks : 1, config->device.isa, &room->device, why);
 }
 
@@ -94,6 +97,7 @@ ft_status ft_room_close(ft_room *room) {
     ft_ledger_close(room->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_company_leave(room);
     ft_elsewhere_close(room->elsewhere);
+    ft_room_part(room);
     ft_device_close(room->device); // of a pack it is what notes for that alone
     ft_arena_free(&room->arena);
     memset(room, 0, sizeof *room);

@@ -15,6 +15,7 @@ typedef struct ft_ranks_page {
     int stop[2][FT_GROUP_RANKS];
     char text[FT_GROUP_RANKS][65]; // hashes of what has to be the same
     char path[PATH_MAX];
+    size_t values[FT_GROUP_RANKS][FT_RANKS_VALUES];
     ft_rank_facts facts[FT_GROUP_RANKS];
 } ft_ranks_page;
 
@@ -89,6 +90,28 @@ ft_status ft_ranks_path(ft_ranks *r, ft_arena *arena, const char **path) {
     if (r->rank > 0) *path = ft_arena_strdup(arena, r->page->path);
     if (*path == NULL) return FT_NO_MEMORY;
     return ft_group_barrier(r->group);
+}
+
+ft_status ft_ranks_least(ft_ranks *r, int count, size_t *values) {
+    memcpy(r->page->values[r->rank], values, (size_t)count * sizeof *values);
+    FT_TRY(ft_group_barrier(r->group));
+    for (int i = 0; i < r->ranks; i++)
+        for (int k = 0; k < count; k++)
+            if (r->page->values[i][k] < values[k]) values[k] = r->page->values[i][k];
+    return ft_group_barrier(r->group);
+}
+
+bool ft_ranks_fail(ft_ranks *r, ft_status status) {
+    ft_error error, named;
+    if (status == FT_OK || status == FT_INTERRUPTED || status == FT_TERMINATED || status == FT_DIVERGED) return false;
+    ft_error_save(&error);
+    named = error;
+    if (status != FT_INVALID)
+        snprintf(named.message, sizeof named.message, "rank %d on %s: %.800s", r->rank, r->group->host[r->rank],
+                 error.message);
+    ft_group_abort(r->group, &named);
+    ft_error_restore(&error);
+    return true;
 }
 
 void ft_ranks_note(ft_ranks *r, const ft_rank_facts *facts) { r->page->facts[r->rank] = *facts; }

@@ -11,14 +11,16 @@
 #include "engine/memory/counters.h"
 #include "kernels/collectives/collectives.h"
 
-enum { FT_RANKS_DEVICE = 128 };
+enum { FT_RANKS_DEVICE = 128, FT_RANKS_PLACE = 48 };
 
 // Of a rank, as it last said.
 typedef struct ft_rank_facts {
     char device[FT_RANKS_DEVICE];
+    char place[FT_RANKS_PLACE]; // of its memory (ft_device.place)
     int64_t threads;
     ft_memory_counters memory;
-    size_t takes; // of the host, for the ledger
+    size_t takes;         // of the host, for the ledger; of the device, where each has its own
+    size_t communication; // of the device, by NCCL; 0: it is not there
 } ft_rank_facts;
 
 typedef struct ft_ranks {
@@ -41,6 +43,12 @@ ft_status ft_ranks_agree(ft_ranks *ranks);
 ft_status ft_ranks_same(ft_ranks *ranks, const char *what, const char *text);
 // Rank 0's path, in the arena of the others.
 ft_status ft_ranks_path(ft_ranks *ranks, ft_arena *arena, const char **path);
+// Of every value the least that any rank has. At most FT_RANKS_VALUES.
+enum { FT_RANKS_VALUES = 4 };
+ft_status ft_ranks_least(ft_ranks *ranks, int count, size_t *values);
+// This rank has failed, with the present error: the group ends, and the others are told whose it is. False, and
+// nothing: it is what all of them come to alike - a stop, a loss that is no number - or no failure.
+bool ft_ranks_fail(ft_ranks *ranks, ft_status status);
 void ft_ranks_note(ft_ranks *ranks, const ft_rank_facts *facts);
 const ft_rank_facts *ft_ranks_facts(const ft_ranks *ranks, int rank);
 

@@ -2,6 +2,7 @@
 // reserved before the first of them is taken.
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/config/device_list.h"
 #include "engine/model/state/pack.h"
 #include "engine/train/room/admission.h"
 #include "engine/train/room/company.h"
@@ -10,6 +11,7 @@
 #include "kernels/devices/devices.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
     const ft_offload_choice choice = room->config->memory.offload;
@@ -111,13 +113,9 @@ ft_status ft_room_reserve_less(ft_room *room, const ft_memory_counters *planned,
 
 // All ranks or none: the first one enters for all, waiting if it has to, and leaves the others their shares. They do not wait: two runs
 // that each have a part would wait for each other.
-static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+static ft_status enter_host_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
     ft_ranks *r = room->ranks;
     ft_admission_request all = *request;
-    ft_rank_facts facts = {.threads = room->device->target.threads, .takes = request->bytes};
-    snprintf(facts.device, sizeof facts.device, "%s", room->device->description);
-    ft_ranks_note(r, &facts);
-    FT_TRY(ft_group_barrier(r->group));
     if (r->rank == 0) {
         for (int i = 1; i < r->ranks; i++) all.bytes += ft_ranks_facts(r, i)->takes;
         FT_TRY(enter(room, where, &all, request->wait));
@@ -125,6 +123,29 @@ static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_
     }
     FT_TRY(ft_group_barrier(r->group));
     return r->rank > 0 ? enter(room, where, request, false) : FT_OK;
+}
+
+// Each on its own device, one after the other in the order of the devices, so that two runs that want several of them do not wait for each other.
+// Who gets none ends the run, and with it what the others have reserved.
+static ft_status enter_devices_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+    ft_ranks *r = room->ranks;
+    for (int turn = 0, before; turn < r->ranks; turn++) {
+        before = 0;
+        for (int i = 0; i < r->ranks; i++) before += strcmp(ft_ranks_facts(r, i)->place, ft_ranks_facts(r, r->rank)->place) < 0;
+        if (before == turn) FT_TRY(enter(room, where, request, request->wait));
+        FT_TRY(ft_group_barrier(r->group));
+    }
+    return FT_OK;
+}
+
+static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+    ft_ranks *r = room->ranks;
+    ft_rank_facts facts = {.threads = room->device->target.threads, .takes = request->bytes};
+    snprintf(facts.device, sizeof facts.device, "%s", room->device->description);
+    snprintf(facts.place, sizeof facts.place, "%s", room->device->place);
+    ft_ranks_note(r, &facts);
+    FT_TRY(ft_group_barrier(r->group));
+    return (ft_device_list_is_apart(room->config->device.name) ? enter_devices_of_ranks : enter_host_of_ranks)(room, where, request);
 }
 
 ft_status ft_room_reserve(ft_room *room, bool may_wait) {

@@ -37,6 +37,9 @@ typedef struct ft_room {
     ft_memory *memory;
     ft_ranks *ranks;           // that work on the job together, each in a room of its own; NULL: this one alone, or a rehearsal
     int rank;                  // of them, also where they are planned
+    struct ft_nccl *nccl;      // of ranks with a GPU each (joining.h); NULL: there are none
+    ft_group *group;           // of these, over it; NULL: they have not joined
+    size_t communication;      // bytes by which the device's free memory fell for it
     ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
     ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept
     ft_ledger *host_reservation; // of the process, beside a device with memory of its own; NULL: there is none

@@ -78,7 +78,7 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     b->present = (b->present + 1) % b->slots;
     ft_batch_slot *s = &b->slot[b->present];
     const double before = ft_now();
-    FT_TRY(f->event_sync(device, s->copied));
+    FT_TRY(ft_memory_wait(b->memory, s->copied));
     b->waited = ft_now() - before;
     s->staging.feed = b->feed;
     FT_TRY(ft_batch_fill(&s->staging, data, order, first, count, first_slot));

@@ -117,6 +117,9 @@ static ft_status make_scalars(ft_step *step) {
     FT_TRY(room->device->functions->sync(room->device)); // `first` goes out of scope
     FT_TRY(ft_memory_alloc_common(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
     step->losses = data;
+    if (!room->plan.apart) return FT_OK;
+    FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.ranks * sizeof *step->signals, FT_MEM_COMMUNICATION, "signals of all ranks", &data));
+    step->signals = data;
     return FT_OK;
 }
 
@@ -141,7 +144,7 @@ static ft_status transfer_array(ft_step *step, transfer *copy, bool back, char *
 }
 
 static size_t state_bytes(const ft_store *store, ft_store_state state) {
-    return store->state[state] != NULL ? (size_t)store->count * ft_store_state_size(store, state) : 0;
+    return store->state[state] != NULL ? ft_store_state_bytes(store, state) : 0;
 }
 
 static size_t carried_bytes(const ft_room *room, int store) {
@@ -216,10 +219,12 @@ void ft_step_drop_state(ft_step *step) {
         ft_memory_free(room->memory, step->step_state);
         ft_memory_free(room->memory, step->update_state);
         ft_memory_free(room->memory, step->losses);
+        ft_memory_free(room->memory, step->signals);
     }
     step->step_state = NULL;
     step->update_state = NULL;
     step->losses = NULL;
+    step->signals = NULL;
     ft_model_free(&room->model);
     room->state_built = false;
     if (room->memory != NULL) ft_memory_trim(room->memory);
@@ -286,7 +291,10 @@ ft_status ft_step_build_layout(ft_step *step) {
     ft_model_read_features(&room->model, job->features.on);
     ft_step_sizes sizes = ft_room_sizes(room);
     ft_status status = ft_gradients_hold(&room->model.parameters, room->plan.whole_steps);
-    if (status == FT_OK && room->ranks != NULL) {
+    if (status == FT_OK && room->group != NULL) status = ft_gradient_sums_open(&step->sums, &room->model.parameters);
+    if (status == FT_OK && room->group != NULL) {
+        room->model.parameters.sums = &step->sums;
+    } else if (status == FT_OK && room->ranks != NULL) {
         if (step->chain.group == NULL) ft_chain_open(&step->chain, &room->model.parameters); // once: its points never fall
         room->model.parameters.chain = &step->chain;
     }
@@ -311,6 +319,8 @@ void ft_step_drop_layout(ft_step *step) {
     ft_memory_free(room->memory, step->batch_losses);
     step->batch_losses = NULL;
     if (room->model.memory != NULL) ft_gradients_release(&room->model.parameters);
+    room->model.parameters.sums = NULL;
+    ft_gradient_sums_close(&step->sums);
     ft_model_release_positions(&room->model);
     ft_model_release_inputs(&room->model);
     ft_picture_feed_close(step->feed);

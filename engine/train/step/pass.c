@@ -55,17 +55,42 @@ static ft_status compute_mine(ft_data_pass *p, const ft_dataset *data, int64_t f
     return device->functions->sync(device);
 }
 
+// Ranks that share memory: each writes where all see it.
+static ft_status show_all(ft_data_pass *p, const ft_dataset *data, ft_memory_ranks m, const int64_t *at, int64_t round) {
+    FT_TRY(compute_mine(p, data, at[m.rank], at[m.rank + 1] - at[m.rank], rows_of(p, round, m.rank, m.ranks)));
+    return ft_group_barrier(m.group);
+}
+
+// Ranks that are apart: each has all rows on its device, and brings them home.
+static ft_status gather_all(ft_data_pass *p, const ft_dataset *data, ft_memory_ranks m, const int64_t *at) {
+    ft_device *device = p->model->device;
+    const ft_device_functions *f = device->functions;
+    const size_t most = (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
+    const int64_t count = at[m.rank + 1] - at[m.rank];
+    if (count > 0 && reads_of(data, at[m.rank], count) > 0) {
+        FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, at[m.rank], count, 0));
+        FT_TRY(compute(p, &p->buffers.device));
+        FT_TRY(f->copy(device, (char *)p->dealt + (size_t)m.rank * most, p->rows, (size_t)p->buffers.device.reads * ft_data_pass_row_bytes(p)));
+    }
+    FT_TRY(ft_group_all_gather(m.group, (ft_range){p->dealt, (int64_t)((size_t)m.ranks * most), FT_U8}));
+    FT_TRY(ft_group_join(m.group));
+    FT_TRY(f->download(device, p->home[0].rows, p->dealt, (size_t)m.ranks * most));
+    FT_TRY(f->event_record(device, p->home[0].come, FT_STREAM_COMPUTE));
+    return ft_memory_wait(p->model->memory, p->home[0].come);
+}
+
 static ft_status run_dealt(ft_data_pass *p, const ft_dataset *data, ft_batch_limits limits, run *r, ft_predict_progress progress, void *watcher) {
     const ft_memory_ranks m = ft_memory_ranks_of(p->model->memory);
+    const size_t most = (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
     for (int64_t round = 0; r->done < data->sequences; round++) {
         int64_t at[FT_GROUP_RANKS + 1] = {r->done};
         for (int i = 0; i < m.ranks; i++)
             at[i + 1] = at[i] + (at[i] < data->sequences ? ft_batch_cut(data, NULL, at[i], data->sequences, limits) : 0);
-        FT_TRY(compute_mine(p, data, at[m.rank], at[m.rank + 1] - at[m.rank], rows_of(p, round, m.rank, m.ranks)));
-        FT_TRY(ft_group_barrier(m.group));
+        FT_TRY(m.apart ? gather_all(p, data, m, at) : show_all(p, data, m, at, round));
         for (int i = 0; i < m.ranks; i++) {
             const int64_t count = at[i + 1] - at[i];
-            if (count > 0 && reads_of(data, at[i], count) > 0) FT_TRY(r->sink(r->context, at[i], count, rows_of(p, round, i, m.ranks)));
+            const char *rows = m.apart ? (char *)p->home[0].rows + (size_t)i * most : rows_of(p, round, i, m.ranks);
+            if (count > 0 && reads_of(data, at[i], count) > 0) FT_TRY(r->sink(r->context, at[i], count, rows));
         }
         r->done = at[m.ranks];
         if (progress != NULL) FT_TRY(progress(watcher, r->done, data->sequences));
@@ -98,10 +123,12 @@ ft_status ft_data_pass_run(ft_data_pass *p, const ft_dataset *data, ft_batch_lim
     return progress != NULL && r.done > before ? progress(watcher, r.done, data->sequences) : FT_OK;
 }
 
+// Of ranks that are apart one for the rows of all: nothing is computed meanwhile.
 static ft_status make_homes(ft_data_pass *p) {
-    const size_t bytes = (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
+    const ft_memory_ranks ranks = ft_memory_ranks_of(p->model->memory);
+    const size_t bytes = (size_t)(ranks.apart ? ranks.ranks : 1) * (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
     ft_device *device = p->model->device;
-    for (int i = 0; i < FT_ROWS_HOMES && ft_device_queues(device); i++) {
+    for (int i = 0; i < (ranks.apart ? 1 : FT_ROWS_HOMES) && ft_device_queues(device); i++) {
         void *pinned;
         FT_TRY(ft_memory_alloc_staging(p->model->memory, bytes, p->kind == FT_PASS_LOGITS ? "logits on their way home" : "rows on their way home",
                                        &pinned));
@@ -124,10 +151,10 @@ ft_status ft_data_pass_open(ft_model *model, ft_capacity capacity, ft_pass_kind 
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
     FT_TRY(ft_absent_rows_refresh(&model->absent));
     const ft_memory_ranks ranks = ft_memory_ranks_of(model->memory);
-    if (ranks.group != NULL) FT_TRY(ft_group_barrier(ranks.group)); // rank 0 has refreshed them
+    if (ranks.group != NULL && !ranks.apart) FT_TRY(ft_group_barrier(ranks.group)); // rank 0 has refreshed them
     if (ranks.ranks > 1)
-        FT_TRY(ft_memory_alloc_common(model->memory, 2 * (size_t)ranks.ranks * (size_t)capacity.reads * ft_data_pass_row_bytes(p), FT_MEM_COMMUNICATION,
-                                      "rows of all ranks", &p->dealt));
+        FT_TRY(ft_memory_alloc_common(model->memory, (ranks.apart ? 1 : 2) * (size_t)ranks.ranks * (size_t)capacity.reads * ft_data_pass_row_bytes(p),
+                                      FT_MEM_COMMUNICATION, "rows of all ranks", &p->dealt));
     if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
     FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
     p->in_scope = true;
@@ -143,9 +170,9 @@ ft_status ft_data_pass_close(ft_data_pass *p, ft_status outcome) {
     ft_model_end_prediction(p->model);
     free_homes(p);
     ft_memory_free(memory, p->rows);
-    ft_memory_free(memory, p->dealt);
     ft_batch_buffers_free(&p->buffers);
     if (p->in_scope) outcome = ft_memory_scope_end(memory, outcome);
+    ft_memory_free(memory, p->dealt); // which was there before it
     if (p->own_positions) ft_model_release_positions(p->model);
     ft_memory_trim(memory);
     return outcome;

@@ -30,7 +30,7 @@ typedef struct ft_data_pass {
     bool in_scope;
     ft_batch_buffers buffers;
     void *rows; // [capacity.reads, ...] device
-    void *dealt; // [2][ranks][capacity.reads, ...] that all ranks see; NULL: there is one
+    void *dealt; // [2][ranks][capacity.reads, ...] that all ranks see, or [ranks][...] of each, which are gathered; NULL: there is one rank
     bool own_positions; // the model held none before
     ft_rows_home home[FT_ROWS_HOMES]; // where the device has queues
 } ft_data_pass;

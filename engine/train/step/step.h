@@ -4,6 +4,7 @@
 
 #include "engine/metrics/metrics.h"
 #include "engine/model/state/chain.h"
+#include "engine/model/state/gradient_sums.h"
 #include "engine/train/room/room.h"
 #include "engine/train/step/batch_buffers.h"
 
@@ -16,6 +17,7 @@ typedef struct ft_step_on_its_way {
     ft_step_state *state;    // goes up
     ft_update_state *update; // comes down
     float *losses;           // [plan.step_rows], comes down
+    int32_t *signals;        // [ranks], goes up and comes down; NULL: no ranks are apart
     ft_event *done;          // both have come
     int64_t rows, tokens;    // losses that there are; tokens of the step
     double weight;           // what the sum of the losses is divided by
@@ -94,6 +96,8 @@ typedef struct ft_step {
     float *batch_losses;       // [plan.capacity.reads], where there are graphs: of one micro-batch, on their way to the above
     ft_step_graphs graphs;
     ft_chain chain;            // of several ranks: whose turn it is to add to the gradients
+    ft_gradient_sums sums;     // of ranks that are apart: their gradients on their way to each other
+    int32_t *signals;          // [ranks], of these: what each was asked to stop by
     ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch
     int64_t order_epoch;

@@ -2,8 +2,10 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "engine/model/state/chain.h"
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/shards.h"
 #include "engine/train/job/schedule.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/ranks.h"
@@ -12,6 +14,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ALIGN = 256 }; // of what is copied
 
@@ -22,12 +25,14 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 static ft_status create_way(ft_step *step, int64_t rows, ft_step_on_its_way *w) {
     ft_room *room = step->room;
     const size_t state = aligned(sizeof *w->state), update = aligned(sizeof *w->update);
-    const size_t bytes = state + update + aligned((size_t)rows * sizeof(float));
+    const size_t losses = aligned((size_t)rows * sizeof(float)), signals = room->plan.apart ? aligned((size_t)room->plan.ranks * sizeof *w->signals) : 0;
+    const size_t bytes = state + update + losses + signals;
     if (ft_device_queues(room->device)) FT_TRY(ft_memory_alloc_pinned(room->memory, bytes, "what a step comes to", &w->block));
     else if ((w->block = ft_calloc(1, bytes, "what a step comes to")) == NULL) return FT_NO_MEMORY;
     w->state = w->block;
     w->update = (ft_update_state *)((char *)w->block + state);
     w->losses = (float *)((char *)w->block + state + update);
+    if (signals > 0) w->signals = (int32_t *)((char *)w->block + state + update + losses);
     return room->device->functions->event_create(room->device, &w->done);
 }
 
@@ -82,10 +87,35 @@ static double learning_rate_of(const ft_room *room, int64_t step) {
 // Of one optimizer step: sequences [first, last) of the epoch's order, and how many rows of theirs have a loss.
 typedef struct step_work {
     int64_t step, first, last, tokens, rows;
+    int64_t batches; // micro-batches that it has; where ranks are apart
+    bool computed;   // one of them had a loss, on this rank
     double weight, learning_rate;
 } step_work;
 
 static ft_step_on_its_way *next_way(ft_steps *s) { return &s->way[(s->first + s->count) % s->room]; }
+
+// Of ranks that are apart: what this one adds to the sums of the step, but for what its micro-batches come to.
+static ft_status begin_sums(ft_step *step) {
+    ft_room *room = step->room;
+    const ft_device_functions *f = room->device->functions;
+    int32_t *signals = next_way(&step->steps)->signals;
+    const size_t bytes = (size_t)room->plan.ranks * sizeof *signals;
+    memset(signals, 0, bytes);
+    signals[room->rank] = ft_stop_asked();
+    ft_gradient_sums_begin(&step->sums);
+    FT_TRY(f->upload(room->device, step->signals, signals, bytes));
+    return f->fill(room->device, step->losses, 0, (size_t)room->plan.step_rows * sizeof *step->losses);
+}
+
+// Every loss is of one rank, and 0 on the others: the sum is what that one has, to the bit. Likewise signals. The order is the same on all
+// ranks, wherever one of them is with its gradients.
+static ft_status sum_all(ft_step *step, const step_work *w) {
+    ft_room *room = step->room;
+    FT_TRY(ft_gradient_sums_finish(&step->sums, &room->model.parameters));
+    FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->losses, w->rows, FT_F32}));
+    FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
+    return ft_group_join(room->group);
+}
 
 // Brings the values of this step to the device, clears the gradients and computes what all micro-batches share.
 static ft_status begin(ft_step *step, const step_work *w) {
@@ -98,6 +128,7 @@ static ft_status begin(ft_step *step, const step_work *w) {
                              .loss_factor = (float)(1 / w->weight),
                              .loss_scale = 1};
     FT_TRY(f->upload(room->device, step->step_state, state, sizeof *state));
+    if (room->group != NULL) FT_TRY(begin_sums(step));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN}));
     if (room->model.parameters.chain != NULL) ft_chain_open_step(room->model.parameters.chain);
     return FT_OK;
@@ -132,25 +163,35 @@ static int64_t reads_of(const ft_dataset *data, const int32_t *order, int64_t fi
 }
 
 // Behind all micro-batches, on whatever rank: what a step does once.
-static ft_status end_of_batches(ft_step *step, int64_t batches) {
+static ft_status end_of_batches(ft_step *step, const step_work *w, int64_t batches) {
     ft_chain *chain = step->room->model.parameters.chain;
     if (chain != NULL) FT_TRY(ft_chain_finish(chain, batches));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END}));
+    if (step->room->group != NULL) return sum_all(step, w);
     return chain != NULL ? ft_chain_close_step(chain, batches) : FT_OK;
 }
 
 // The micro-batch of sequences [at, at + count), the index-th of the step, whose losses belong to the places from `losses` on.
-static ft_status compute(ft_step *step, const step_work *w, int64_t at, int64_t count, int64_t index, float *losses, int64_t *read) {
+static ft_status compute(ft_step *step, step_work *w, int64_t at, int64_t count, int64_t index, float *losses, int64_t *read) {
     ft_room *room = step->room;
     const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
     ft_chain *chain = room->model.parameters.chain;
-    if (chain != NULL && !ft_chain_is_mine(chain, index)) return *read = reads_of(data, step->order, at, count), FT_OK;
+    const bool mine = room->group != NULL ? ft_gradient_sums_is_mine(&step->sums, index) : chain == NULL || ft_chain_is_mine(chain, index);
+    if (!mine) return *read = reads_of(data, step->order, at, count), FT_OK;
     if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, step->order_epoch, step->order, room->plan.sequences, at, count));
     FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
     step->queueing_seconds -= step->buffers.waited;
     if (chain != NULL) ft_chain_begin(chain, index);
+    if (room->group != NULL && index >= w->batches - room->plan.ranks) ft_gradient_sums_go(&step->sums);
     FT_TRY(train_batch(step, losses, read));
+    w->computed = w->computed || *read > 0;
     return chain != NULL ? ft_chain_end(chain) : FT_OK;
+}
+
+static int64_t count_batches(ft_step_cut cut, int64_t first) {
+    int64_t batches = 0;
+    for (; first < cut.last; batches++) first += ft_step_cut_next(&cut, first);
+    return batches;
 }
 
 // From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
@@ -160,8 +201,10 @@ static ft_status gradients_of(ft_step *step, void *context) {
     const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
     float *losses = step->losses;
     w->tokens = w->rows = 0;
+    w->computed = false;
     FT_TRY(begin(step, w));
     ft_step_cut cut = ft_run_plan_cut(&room->plan, data, step->order, w->first, w->last);
+    if (room->group != NULL) w->batches = count_batches(cut, w->first);
     int64_t batches = 0;
     for (int64_t at = w->first; at < w->last; batches++) {
         int64_t count = ft_step_cut_next(&cut, at), read;
@@ -173,7 +216,8 @@ static ft_status gradients_of(ft_step *step, void *context) {
         at += count;
     }
     if (w->rows == 0) FT_TRY(no_loss(step, w));
-    return end_of_batches(step, batches);
+    else if (room->group != NULL && !w->computed) FT_TRY(ft_gradients_none(&room->model.parameters)); // others have
+    return end_of_batches(step, w, batches);
 }
 
 // Sends what the step came to on its way home.
@@ -187,10 +231,11 @@ static ft_status end(ft_step *step, const step_work *w) {
     way->learning_rate = w->learning_rate;
     FT_TRY(f->download(room->device, way->losses, step->losses, (size_t)way->rows * sizeof(float)));
     FT_TRY(f->download(room->device, way->update, step->update_state, sizeof *way->update));
+    if (room->group != NULL) FT_TRY(f->download(room->device, way->signals, step->signals, (size_t)room->plan.ranks * sizeof *way->signals));
     FT_TRY(f->event_record(room->device, way->done, FT_STREAM_COMPUTE));
     step->steps.count++;
-    // Every rank has updated its part: the weights are those of the next step.
-    return room->ranks != NULL ? ft_ranks_agree(room->ranks) : FT_OK;
+    // Every rank has updated its part: the weights are those of the next step. Where each updates all, what others were asked comes with the sums.
+    return room->ranks != NULL && room->group == NULL ? ft_ranks_agree(room->ranks) : FT_OK;
 }
 
 ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
@@ -212,10 +257,11 @@ ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
     } else {
         ft_status status = gradients_of(step, &w);
         // The ladder may move the run to another device, and what it did is noted behind the steps before it.
-        if (status == FT_NO_MEMORY) return step->steps.held = true, FT_OK;
+        if (status == FT_NO_MEMORY && room->ranks == NULL) return step->steps.held = true, FT_OK;
         FT_TRY(status);
     }
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_UPDATE, .rows = w.rows}));
+    if (room->model.parameters.deals && room->group != NULL) FT_TRY(ft_shards_spread(&room->model.parameters));
     return end(step, &w);
 }
 
@@ -234,6 +280,13 @@ static ft_status diverged(const ft_step *step, double loss, const ft_update_stat
     return FT_DIVERGED;
 }
 
+// The first rank's before another's.
+static int first_signal(const int32_t *signals, int ranks) {
+    int rank = 0;
+    while (rank < ranks - 1 && signals[rank] == 0) rank++;
+    return signals[rank];
+}
+
 // A step that overflowed changed nothing; the next is scaled less. It counts, and its loss, where it has one, is as good as any.
 static void book_skipped(ft_step *step, const ft_update_state *update) {
     step->state.skipped_steps++;
@@ -245,7 +298,8 @@ ft_status ft_steps_book(ft_step *step) {
     ft_room *room = step->room;
     ft_steps *s = &step->steps;
     const ft_step_on_its_way *w = &s->way[s->first];
-    FT_TRY(room->device->functions->event_sync(room->device, w->done));
+    FT_TRY(ft_memory_wait(room->memory, w->done));
+    if (room->group != NULL) ft_stop_agreed(first_signal(w->signals, room->plan.ranks));
     ft_step_graphs_record(step);
     double sum = 0;
     for (int64_t i = 0; i < w->rows; i++) sum += w->losses[i]; // in slot order, whatever the micro-batches were

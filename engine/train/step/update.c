@@ -45,15 +45,17 @@ static ft_status meet(void *group) { return ft_group_barrier(group); }
 
 static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adamw_args adamw) {
     ft_device *device = ft_memory_device(s->owner);
-    const ft_tensor weights = ft_vector(s->weights, s->count, s->format.dtype);
+    const ft_tensor weights = ft_vector((char *)s->weights + (size_t)s->own.first * ft_dtype_size(s->format.dtype), s->own.count, s->format.dtype);
     void *exact = s->state[FT_STATE_EXACT];
     const bool master = s->format.exact == FT_EXACT_BY_MASTER;
-    adamw.parameter = master ? ft_vector(exact, s->count, FT_F32) : weights;
-    adamw.tail = s->format.exact == FT_EXACT_BY_TAILS ? exact : NULL;
+    const int64_t first = s->own.first, count = s->own.count; // of all, but for ranks that have parts
+    if (count == 0) return FT_OK;
+    adamw.parameter = master ? ft_vector((float *)exact + first, count, FT_F32) : weights;
+    adamw.tail = s->format.exact == FT_EXACT_BY_TAILS ? (uint16_t *)exact + first : NULL;
     adamw.compute = master ? weights : ft_absent();
-    adamw.gradient = ft_vector(p->gradients + s->first, s->count, FT_F32);
-    adamw.m = ft_vector(s->state[FT_STATE_M], s->count, FT_F32);
-    adamw.v = ft_vector(s->state[FT_STATE_V], s->count, FT_F32);
+    adamw.gradient = ft_vector(p->gradients + s->first + first, count, FT_F32);
+    adamw.m = ft_vector(s->state[FT_STATE_M], count, FT_F32);
+    adamw.v = ft_vector(s->state[FT_STATE_V], count, FT_F32);
     adamw.ranges = s->ranges;
     adamw.range_count = s->range_count;
     if (s->place == FT_PLACE_HOST) return ft_offload_update(s, &adamw);

@@ -1,0 +1,22 @@
+// options_distributed.c - [distributed]: a run of several ranks.
+#define FT_ROWS_OF ft_config
+#define FT_ROWS_IN ft_distributed_section
+#include "engine/config/option_rows.h"
+
+static const ft_option_choice shard_choices[] = {{"none", FT_SHARD_NONE}, {"optimizer", FT_SHARD_OPTIMIZER}, {NULL, 0}};
+
+static const ft_option rows[] = {
+    INT(distributed.channels, FREE, "16", 1, 64, .unit = "channels",
+        .elsewhere = "nccl_max_nchannels nccl_min_nchannels nccl_max_ctas nccl_min_ctas",
+        .help = "Of NCCL, on every GPU of a run on several: each takes 12MiB of the GPU, and a multiprocessor while "
+                "gradients are "
+                "summed. They are pinned, because the bits of sums depend on them. 16 fill NVLink; 2 to 4 are enough "
+                "for PCIe."),
+    CHOICE(distributed.shard, FREE, "none", shard_choices,
+           .elsewhere = "zero_stage fsdp sharding_strategy zero deepspeed",
+           .help = "What is dealt out among the GPUs of a run on several. optimizer: AdamW's moments, 8 bytes a "
+                   "trained parameter, are on one GPU "
+                   "each, which updates that part; the bits are those of none, and weights travel once more a step."),
+};
+const ft_section ft_distributed_section = {
+    .name = "distributed", .help = "A run of several ranks.", .rows = rows, .count = ROWS};

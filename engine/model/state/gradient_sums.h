@@ -1,0 +1,36 @@
+// gradient_sums.h - the gradients of a step that several ranks compute, each on a device of its own
+// (kernels/collectives): every rank adds up those of its micro-batches, and then they are summed over all ranks, in
+// pieces (buckets.h).
+//
+// Micro-batch k of a step is computed by rank k mod ranks. While the backward pass of a rank's last one goes on, pieces
+// that it has left are on their way already; the others follow behind it. The pieces, their bounds and their order are
+// the same on every rank and in every step, whatever a rank computes; so the same ranks give the same bits again,
+// wherever the sums of the group have the same bits again.
+//
+//     ft_gradient_sums_begin(r);             of a step
+//     ft_gradient_sums_go(r);                before the rank's last micro-batch
+//     ...                                ft_gradients_reach calls ft_gradient_sums_reach
+//     ft_gradient_sums_finish(r, p);         behind all of it: the sums of all are on their way (ft_group_join)
+#ifndef FT_GRADIENT_SUMS_H
+#define FT_GRADIENT_SUMS_H
+
+#include "engine/model/state/buckets.h"
+
+typedef struct ft_gradient_sums {
+    ft_group *group; // NULL: there is none, and nothing is summed
+    int rank, ranks;
+    ft_bucket *pieces; // in the order in which they are sent
+    int count, sent;   // of them, in this step
+    bool going;
+} ft_gradient_sums;
+
+// For parameters whose memory has ranks that are apart and have joined (ft_memory_set_ranks), and outlives the sums.
+ft_status ft_gradient_sums_open(ft_gradient_sums *sums, const ft_parameters *parameters);
+void ft_gradient_sums_close(ft_gradient_sums *sums);                        // {0} is fine
+bool ft_gradient_sums_is_mine(const ft_gradient_sums *sums, int64_t index); // micro-batch of the step
+void ft_gradient_sums_begin(ft_gradient_sums *sums);
+void ft_gradient_sums_go(ft_gradient_sums *sums);
+ft_status ft_gradient_sums_reach(ft_gradient_sums *sums, const ft_parameters *parameters, int point);
+ft_status ft_gradient_sums_finish(ft_gradient_sums *sums, const ft_parameters *parameters);
+
+#endif

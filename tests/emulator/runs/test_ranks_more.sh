@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# One run on several GPUs, what test_ranks.sh leaves out: sums in any order, several micro-batches, a model with gradients at the end of a step and a loss
+# scale, early checkpoints with any number of ranks, a rank whose sums fail, one that is told to stop.
+# ctest: label=full_size sanitize=leave
+steps=4
+. "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/ranks_of_gpus.sh" || exit 1
+
+# shellcheck disable=SC2086
+trained one bert cuda:0 $options
+ranks two bert 2
+for schedule in 1 2 3 4; do
+    FAKE_CUDA=$FAKE_CUDA,schedule=$schedule ranks again-$schedule bert 2
+    same two again-$schedule
+done
+FAKE_NCCL=drawn=1,seed=3 ranks drawn bert 3
+beside 2e-5 one drawn
+
+pieces="train.gradient_accumulation_steps=2 train.micro_batch=3"
+# shellcheck disable=SC2086
+{
+    trained pieces-1 bert cuda:0 $options $pieces
+    ranks pieces-3 bert 3 $pieces device.graphs=on
+    beside 2e-5 pieces-1 pieces-3
+    # Layers whose gradients are pieces by themselves; fewer texts than ranks in some steps.
+    model wide bert_gelu intermediate_size=8192
+    ranks wide-3 wide 3 train.batch_size=5 data.train="$scratch/few.tsv"
+    FAKE_CUDA=$FAKE_CUDA,schedule=2 ranks wide-again wide 3 train.batch_size=5 data.train="$scratch/few.tsv"
+}
+same wide-3 wide-again
+model v3 deberta_v3
+for precision in fp16 bf16; do
+    # shellcheck disable=SC2086
+    trained "$precision-1" v3 cuda:0 $options train.precision=$precision
+    ranks "$precision-2" v3 2 train.precision=$precision
+    beside 3e-2 "$precision-1" "$precision-2"
+    ranks "$precision-dealt" v3 2 train.precision=$precision distributed.shard=optimizer
+    same "$precision-2" "$precision-dealt"
+    cmp "$precision-2/checkpoints/step-00000004/state.safetensors" "$precision-dealt/checkpoints/step-00000004/state.safetensors" || fail "$precision: moments that are dealt out"
+done
+
+for n in 1 3; do
+    from two "$n" "from-$n"
+    beside 2e-5 one "from-$n"
+done
+lost failed rank=1,fail_at=9
+one_error "rank 1 on $(hostname): "
+[ "$(json failed/run.json 'd["status"]')" = failed ] || fail "run.json of a run whose sums failed"
+for at in 1 2 5 8 13 15; do
+    lost "dead-$at" "rank=0,die_at=$at"
+    one_error "rank 0 on $(hostname) was killed by signal 9"
+done
+# shellcheck disable=SC2086
+"$FTENGINE" train $run $options model.path=bert train.max_steps=100000 eval.steps=100000 output.dir=stopped --devices cuda:0,1 >out 2>err &
+pid=$!
+for _ in $(seq 6000); do
+    [ "$(cat stopped/metrics.jsonl 2>/dev/null | wc -l)" -gt 2 ] && break
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.01
+done
+kill -INT "$(pgrep -P $pid -f "rank 1 ")"
+wait $pid
+[ $? = 130 ] && [ "$(grep -c "stopped at step" err)" = 1 ] || fail "a rank that was told to stop"
+exit 0
