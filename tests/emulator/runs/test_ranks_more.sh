@@ -38,6 +38,28 @@ for precision in fp16 bf16; do
     cmp "$precision-2/checkpoints/step-00000004/state.safetensors" "$precision-dealt/checkpoints/step-00000004/state.safetensors" || fail "$precision: moments that are dealt out"
 done
 
+# Started by somebody else, as torchrun does.
+pids=
+for r in 0 1; do
+    # shellcheck disable=SC2086
+    RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) TORCHELASTIC_RUN_ID=gpus-$$ \
+        "$FTENGINE" train $run $options model.path=bert output.dir=launched device.name=cuda >out-$r 2>err-$r </dev/null &
+    pids="$pids $!"
+done
+for pid in $pids; do wait "$pid" || fail "ranks that were launched: $(cat err-0 err-1)"; done
+same two launched
+
+# With a test set, adapters, and moments in memory of the host.
+for form in "data.test=$here/validation.tsv train.patience=1 train.min_delta=10" "adapter.type=lora adapter.r=4 adapter.init=false" memory.offload=optimizer; do
+    name=$(echo "$form" | cut -c1-6)
+    # shellcheck disable=SC2086
+    {
+        trained "$name-1" bert cuda:0 $options $form
+        ranks "$name-2" bert 2 $form
+    }
+    beside 2e-5 "$name-1" "$name-2"
+done
+
 for n in 1 3; do
     from two "$n" "from-$n"
     beside 2e-5 one "from-$n"
