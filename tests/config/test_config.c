@@ -338,7 +338,7 @@ static const ft_section *const pet_sections[] = {&pet_section, &wish_section, NU
 static void test_sections_of_other_owners(void **state) {
     const char *const overrides[] = {"pet.legs=3"};
     ft_config c, again;
-    expect_override_error("pet.legs=3", "unknown section [pet]", "sections are model, adapter, data, augment, train, eval, memory, device, output, track and notify");
+    expect_override_error("pet.legs=3", "unknown section [pet]", "sections are model, adapter, data, augment, train, eval, memory, device, distributed, output, track and notify");
     other_sections = pet_sections;
     const char *files[] = {write_file("pet.ini", "[pet]\nname = Rex\nhome = a/b\n[wish]\npet.legs = six\ntrain.seed = any\n"
                                                  "[train]\nepochs = 2\n")};
@@ -363,7 +363,7 @@ static void test_sections_of_other_owners(void **state) {
     expect_override_error("pet.lges=3", "unknown option pet.lges", "did you mean pet.legs?");
     expect_override_error("pet.feet=3", "unknown option pet.feet", "called pet.legs here");
     expect_override_error("pte.legs=3", "unknown section [pte]", "did you mean [pet]?");
-    expect_override_error("nowhere.zz=3", "unknown section", "sections are model, adapter, data, augment, train, eval, memory, device, output, track, notify, pet and wish");
+    expect_override_error("nowhere.zz=3", "unknown section", "sections are model, adapter, data, augment, train, eval, memory, device, distributed, output, track, notify, pet and wish");
     test_rows_are_whole(state);
     test_every_option_is_set_and_read_back(state);
     test_reference(state);
