@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "engine/train/room/ranks.h"
+#include "engine/train/watch.h"
 #include "kernels/collectives/shared_memory.h"
 
 #include <errno.h>
@@ -37,6 +38,7 @@ typedef struct launch {
     int dead; // the first that was killed, -1: none
     int signal;
     double ending; // since when they should; 0: they should not
+    bool killed;   // because they did not
 } launch;
 
 // In the child: only calls that are safe between fork and exec.
@@ -98,10 +100,13 @@ static void explain_death(int rank, int number, ft_error *error) {
 
 static void end(launch *l, int rank, int status) {
     child *c = &l->child[rank];
+    ft_error error;
+    int failed = -1;
     c->pid = 0;
     c->status = status;
-    if (!WIFSIGNALED(status) || l->ending > 0) return;
-    ft_error error;
+    // The others may have noticed before, and be ending for it.
+    const bool noticed = ft_shared_watch_failure(l->watch, &failed, &error) && failed == rank;
+    if (!WIFSIGNALED(status) || l->dead >= 0 || l->killed || (l->ending > 0 && !noticed)) return;
     l->dead = rank;
     l->signal = WTERMSIG(status);
     explain_death(rank, l->signal, &error);
@@ -148,7 +153,7 @@ static void watch(launch *l) {
             kill(l->child[0].pid, asked); // a terminal has told all; others only this process
         told = told || asked != 0;
         if (l->ending == 0 && some_failed(l)) l->ending = ft_now();
-        if (l->ending > 0 && ft_now() - l->ending > patience) kill_all(l, SIGKILL);
+        if (l->ending > 0 && ft_now() - l->ending > patience) l->killed = true, kill_all(l, SIGKILL);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
 }
@@ -163,7 +168,8 @@ static ft_status outcome(const launch *l) {
         explain_death(l->dead, l->signal, &error);
         ft_error_restore(&error);
         ft_hint(
-            "rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last checkpoint",
+            "rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last checkpoint, "
+            "and distributed.max_restarts=3 does so by itself",
             l->dead);
         return FT_FAILED;
     }
@@ -178,26 +184,62 @@ static ft_status outcome(const launch *l) {
     return FT_OK;
 }
 
-ft_status ft_ranks_run(int ranks, int argc, char **argv) {
-    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .dead = -1};
-    FT_TRY(ft_shared_group_create(ranks, &l.file));
-    ft_status status = ft_shared_watch_open(l.file, &l.watch);
-    ft_stop_begin();
-    if (status == FT_OK) status = start_all(&l);
+// Once. note: what the first rank has left, its run directory.
+static ft_status attempt(launch *l, char note[static FT_SHARED_NOTE]) {
+    FT_TRY(ft_shared_group_create(l->ranks, &l->file));
+    ft_status status = ft_shared_watch_open(l->file, &l->watch);
+    if (status == FT_OK) status = start_all(l);
     if (status != FT_OK) {
         ft_error error;
         ft_error_save(&error);
-        kill_all(&l, SIGKILL);
-        while (collect(&l) > 0)
+        l->killed = true;
+        kill_all(l, SIGKILL);
+        while (collect(l) > 0)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         ft_error_restore(&error);
     } else {
-        watch(&l);
-        status = outcome(&l);
+        watch(l);
+        status = outcome(l);
+        snprintf(note, FT_SHARED_NOTE, "%s", ft_shared_watch_note(l->watch));
     }
-    ft_shared_watch_close(l.watch);
-    close(l.file);
+    ft_shared_watch_close(l->watch);
+    close(l->file);
     return status;
+}
+
+// What a rank reports would come again; of what a lost one met nobody knows that.
+static bool was_lost(const launch *l) { return l->dead >= 0 && ft_stop_signal() == 0; }
+
+// The same arguments, and behind them where to go on.
+static ft_status restarted(int argc, char **argv, const char *dir, ft_arena *arena, char ***arguments) {
+    char exists[] = "output.exists=resume";
+    char *place = ft_arena_format(arena, "output.dir=%s", dir), *how = ft_arena_strdup(arena, exists);
+    *arguments = ft_arena_alloc(arena, ((size_t)argc + 2) * sizeof **arguments);
+    if (place == NULL || how == NULL || *arguments == NULL) return FT_NO_MEMORY;
+    if (argc > 0) memcpy(*arguments, argv, (size_t)argc * sizeof *argv);
+    (*arguments)[argc] = place;
+    (*arguments)[argc + 1] = how;
+    return FT_OK;
+}
+
+ft_status ft_ranks_run(int ranks, int64_t restarts, int argc, char **argv) {
+    char note[FT_SHARED_NOTE] = "", dir[FT_SHARED_NOTE] = "";
+    ft_arena arena = {0};
+    launch l = {.ranks = ranks, .argc = argc, .argv = argv};
+    ft_stop_begin();
+    for (int64_t again = 0;; again++) {
+        l = (launch){.ranks = ranks, .argc = l.argc, .argv = l.argv, .dead = -1};
+        ft_status status = attempt(&l, note);
+        if (status != FT_FAILED || !was_lost(&l) || again == restarts) return ft_arena_free(&arena), status;
+        ft_warn("%s; restart %lld of at most %lld%s", ft_error_message(), (long long)again + 1, (long long)restarts,
+                note[0] != '\0' ? ", from the last checkpoint" : "");
+        ft_error_clear();
+        if (note[0] == '\0' || dir[0] != '\0') continue; // it had not begun, or goes on where it did
+        snprintf(dir, sizeof dir, "%s", note);
+        status = restarted(argc, argv, dir, &arena, &l.argv);
+        if (status != FT_OK) return ft_arena_free(&arena), status;
+        l.argc = argc + 2;
+    }
 }
 
 // ---- one of them
@@ -221,6 +263,20 @@ static void name_rank(const ft_ranks *r, ft_status status, ft_error *error) {
     if (status == FT_INVALID || is_of_all(status)) return; // of the run, whoever found it
     snprintf(message, sizeof message, "rank %d on %s: %.800s", r->rank, r->group->host[r->rank], error->message);
     memcpy(error->message, message, sizeof message);
+}
+
+// Of the first rank, where its run lies, for who starts it again.
+typedef struct noter {
+    ft_run_watch watch;
+    const ft_run_watch *other;
+    ft_group *group;
+} noter;
+
+static void note_dir(void *owner, const ft_run_news *news) {
+    const noter *n = owner;
+    // One that is too long cannot be: it is a path.
+    if (news->event == FT_RUN_OPENED) (void)ft_shared_group_note(n->group, news->dir);
+    if (n->other != NULL) n->other->told(n->other->owner, news);
 }
 
 ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv) {
@@ -247,7 +303,10 @@ ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv) {
     ft_ranks *ranks;
     FT_TRY(join(argc, argv, &ranks));
+    noter n = {.watch = {.owner = &n, .told = note_dir}, .group = ranks->group};
+    if (ranks->rank == 0) n.other = ft_run_set_watch(&n.watch);
     const ft_status status = ft_ranks_train(ranks, sections, argc - 3, argv + 3);
+    if (ranks->rank == 0) ft_run_set_watch(n.other);
     ft_ranks_close(ranks);
     ft_error_clear();
     return status;

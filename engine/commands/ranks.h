@@ -8,8 +8,9 @@
 
 // Starts `ranks` processes, each `ftengine rank R N FILE` with these arguments of `train`, and waits until all have
 // ended. The first failure of any is the error; then the others are ended. A request to stop reaches all. None outlives
-// this process.
-ft_status ft_ranks_run(int ranks, int argc, char **argv);
+// this process. Where one was lost - killed by a signal that nobody sent to stop the run - all begin again at the last
+// checkpoint, at most `restarts` times.
+ft_status ft_ranks_run(int ranks, int64_t restarts, int argc, char **argv);
 // One of them: ftengine rank R N FILE train's arguments. Its error is told by who started it, and not here.
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv);
 

@@ -121,7 +121,7 @@ static ft_status train_command(const ft_section *const *sections, int argc, char
     if (status == FT_OK) status = ft_device_names_find(&config);
     if (status == FT_OK) status = ft_device_list_check(&config);
     const int ranks = status == FT_OK ? ft_device_list_count(config.device.name) : 1;
-    if (status == FT_OK && ranks > 1 && ft_ranks_present() == NULL) status = ft_ranks_run(ranks, argc, argv);
+    if (status == FT_OK && ranks > 1 && ft_ranks_present() == NULL) status = ft_ranks_run(ranks, config.distributed.max_restarts, argc, argv);
     else if (status == FT_OK) status = train(&config, json, &arena);
     ft_config_free(&config);
     ft_arena_free(&arena);

@@ -276,6 +276,7 @@ typedef struct ft_config {
     struct {
         int64_t channels; // of NCCL, on every GPU of several
         ft_shard_kind shard; // what of AdamW's state is dealt out among them
+        int64_t max_restarts; // when a rank is lost
     } distributed;
     struct {
         const char *dir; // "" = runs/<config>-NNN

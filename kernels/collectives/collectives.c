@@ -61,6 +61,35 @@ ft_status ft_group_await(ft_group *g, int rank, int point, uint64_t value) {
     return g->functions->await(g, rank, point, value);
 }
 
+static ft_status check_part(const ft_group *g, const char *what, int other) {
+    if (g->hosts < 2) return ft_fail(FT_FAILED, what, "all ranks are on one host");
+    if (other >= 0 && other < g->ranks && !ft_group_is_near(g, other)) return FT_OK;
+    return ft_fail(FT_FAILED, what, "there is no rank %d on another host", other);
+}
+
+ft_status ft_group_send(ft_group *g, int to, ft_range part) {
+    FT_TRY(check_part(g, "send", to));
+    return part.count > 0 ? g->functions->send(g, to, part) : FT_OK;
+}
+
+ft_status ft_group_receive(ft_group *g, int from, ft_range part) {
+    FT_TRY(check_part(g, "receive", from));
+    return part.count > 0 ? g->functions->receive(g, from, part) : FT_OK;
+}
+
+ft_status ft_group_complete(ft_group *g, ft_range all) {
+    FT_TRY(check_range(g, "complete", all, true, false));
+    ft_group *near = ft_group_near(g);
+    const int64_t part = all.count / g->ranks;
+    FT_TRY(ft_group_barrier(near));
+    if (g->hosts < 2) return FT_OK;
+    for (int r = 0; part > 0 && near->rank == 0 && r < g->ranks; r++) {
+        char *data = (char *)all.data + (size_t)(r * part) * ft_dtype_size(all.dtype);
+        FT_TRY(g->functions->spread(g, r, (ft_range){data, part, all.dtype}));
+    }
+    return ft_group_barrier(near);
+}
+
 void ft_group_close(ft_group *g) {
     if (g != NULL) g->functions->close(g);
 }

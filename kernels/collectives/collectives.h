@@ -18,6 +18,10 @@
 // see, and points - numbers that one rank raises and others wait for - with which ranks go on with each other's sums,
 // range by range, and nothing is copied.
 //
+// Where a group is of several hosts (MPI), the ranks of each have a group of their own, which shares memory
+// (ft_group_near); what stands in its buffers is there once a host. Ranks of different hosts send each other parts of
+// them, and ft_group_complete makes the whole of a buffer to which all ranks have written their part.
+//
 // Failures. A rank that fails, dies or is told to stop ends the group: ft_group_abort, or what the group notices of a
 // process that is gone. From then on every operation and every wait on every rank returns FT_FAILED, those that are
 // waiting within a second; nothing hangs. The error of a rank that only learnt of it says so. A group that was aborted
@@ -54,6 +58,10 @@ typedef struct ft_group_functions {
     void (*raise)(ft_group *group, int point, uint64_t value);
     ft_status (*await)(ft_group *group, int rank, int point, uint64_t value);
     ft_status (*check)(ft_group *group);
+    // Of groups over several hosts.
+    ft_status (*send)(ft_group *group, int to, ft_range part);
+    ft_status (*receive)(ft_group *group, int from, ft_range part);
+    ft_status (*spread)(ft_group *group, int root, ft_range part);
     ft_status (*look)(ft_group *group); // NULL: check
     void (*abort)(ft_group *group, const ft_error *error);
     void (*close)(ft_group *group);
@@ -65,8 +73,16 @@ struct ft_group {
     const char *backend;                      // "shared memory", "NCCL", "MPI"
     bool ordered;                             // sums are in the order of ranks
     char host[FT_GROUP_RANKS][FT_GROUP_HOST]; // where each is, for people
+    int number[FT_GROUP_RANKS];               // and what they call it: its rank in the run
+    ft_group *near;                           // the ranks of this host; NULL: all are
+    int hosts;                                // 0: one
+    int place[FT_GROUP_RANKS];                // on which host each is: 0, 1, ..., in the order of their first ranks
+    int at[FT_GROUP_RANKS];                   // its rank in the group of its host
     const ft_group_functions *functions;
 };
+
+static inline ft_group *ft_group_near(ft_group *group) { return group->near != NULL ? group->near : group; }
+static inline bool ft_group_is_near(const ft_group *group, int rank) { return group->place[rank] == group->place[group->rank]; }
 
 static inline bool ft_group_shares(const ft_group *group) { return group->functions->share != NULL; }
 
@@ -98,6 +114,15 @@ size_t ft_group_share_bytes(size_t bytes);                        // what such a
 void ft_group_raise(ft_group *group, int point, uint64_t value);
 // Waits until that point of `rank` is at least `value`.
 ft_status ft_group_await(ft_group *group, int rank, int point, uint64_t value);
+
+// ---- groups over several hosts (hosts > 1)
+// The part goes to a rank of another host, which receives as much. It has not arrived when this returns: what stands
+// there stays until ft_group_finish.
+ft_status ft_group_send(ft_group *group, int to, ft_range part);
+ft_status ft_group_receive(ft_group *group, int from, ft_range part); // it is there
+// Of a buffer that the ranks of a host share, and each host has, of `ranks` equal parts: every rank has written its own, and
+// then all are there on every host. A collective; where there is one host a barrier. count is a multiple of ranks.
+ft_status ft_group_complete(ft_group *group, ft_range all);
 
 // ---- ends
 // FT_FAILED where the group has ended. Never waits.

@@ -1,7 +1,7 @@
 #include "kernels/collectives/shared_memory.h"
 
 #include "base/arena.h"
-#include "kernels/half.h"
+#include "kernels/collectives/sums.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +48,7 @@ typedef struct header {
     int32_t failed; // rank
     int32_t grown;  // errno of the last share
     ft_error error;
+    char note[FT_SHARED_NOTE];
     member member[FT_GROUP_RANKS];
 } header;
 
@@ -118,8 +119,8 @@ static ft_status tell_end(const shared_group *g) {
     const header *h = g->header;
     if (atomic_load(&h->state) == ENDING) return ft_fail(FT_FAILED, NULL, "another rank has failed");
     if (h->failed == g->group.rank) return ft_error_restore(&h->error), h->error.code;
-    return ft_fail(FT_FAILED, NULL, "rank %d on %s has failed: %s", (int)h->failed, g->group.host[h->failed],
-                   h->error.message);
+    return ft_fail(FT_FAILED, NULL, "rank %d on %s has failed: %s", g->group.number[h->failed],
+                   g->group.host[h->failed], h->error.message);
 }
 
 static ft_status shared_check(ft_group *group) {
@@ -169,7 +170,8 @@ static ft_status shared_await(ft_group *group, int rank, int point, uint64_t val
     for (int pauses = 0; atomic_load_explicit(at, memory_order_acquire) < value;) {
         FT_TRY(shared_check(group));
         if (atomic_load(&m->state) == LEFT && atomic_load(at) < value)
-            return ft_fail(FT_FAILED, NULL, "rank %d on %s has left while others wait for it", rank, group->host[rank]);
+            return ft_fail(FT_FAILED, NULL, "rank %d on %s has left while others wait for it", group->number[rank],
+                           group->host[rank]);
         if (!g->crowded && pauses++ < PAUSES_PER_CLOCK) {
             pause_cpu();
             continue;
@@ -227,34 +229,9 @@ static ft_status agree(shared_group *g, said mine) {
 
 static char *stage_of(const shared_group *g, int rank) { return g->stage + (size_t)rank * STAGE; }
 
-#define SUM(type)                                                                                                      \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-        type sum = ((const type *)(stage_of(g, 0) + offset))[i];                                                       \
-        for (int r = 1; r < g->group.ranks; r++)                                                                       \
-            sum += ((const type *)(stage_of(g, r) + offset))[i];                                                       \
-        ((type *)out)[i] = sum;                                                                                        \
-    }
-
-static float wide(ft_dtype dtype, uint16_t bits) { return dtype == FT_BF16 ? ft_from_bf16(bits) : ft_from_fp16(bits); }
-
 // `count` elements that lie `offset` bytes behind the begin of every stage.
 static void sum_stages(const shared_group *g, size_t offset, int64_t count, ft_dtype dtype, char *out) {
-    switch (dtype) {
-    case FT_F32: SUM(float) break;
-    case FT_F64: SUM(double) break;
-    case FT_I32: SUM(int32_t) break;
-    case FT_I64: SUM(int64_t) break;
-    case FT_BF16:
-    case FT_F16:
-        for (int64_t i = 0; i < count; i++) {
-            float sum = wide(dtype, ((const uint16_t *)(stage_of(g, 0) + offset))[i]);
-            for (int r = 1; r < g->group.ranks; r++)
-                sum += wide(dtype, ((const uint16_t *)(stage_of(g, r) + offset))[i]);
-            ((uint16_t *)out)[i] = dtype == FT_BF16 ? ft_to_bf16(sum) : ft_to_fp16(sum);
-        }
-        break;
-    case FT_U8: break;
-    }
+    ft_sum_parts(stage_of(g, 0) + offset, STAGE, g->group.ranks, count, dtype, out);
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -474,6 +451,8 @@ ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group) 
     shared_group *g = ft_calloc(1, sizeof *g, "a group of ranks");
     if (g == NULL) return FT_NO_MEMORY;
     g->group = (ft_group){.rank = rank, .ranks = ranks, .backend = where, .ordered = true, .functions = &functions};
+    for (int r = 0; r < ranks; r++)
+        g->group.number[r] = g->group.at[r] = r;
     g->file = file;
     g->page = page_bytes();
     g->crowded = ranks > sysconf(_SC_NPROCESSORS_ONLN);
@@ -484,6 +463,13 @@ ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group) 
     }
     (void)fcntl(file, F_SETFD, FD_CLOEXEC); // what this rank starts is none
     *group = &g->group;
+    return FT_OK;
+}
+
+ft_status ft_shared_group_note(ft_group *group, const char *text) {
+    header *h = of(group)->header;
+    if (strlen(text) >= sizeof h->note) return ft_fail(FT_FAILED, where, "a note of %zu bytes is too long", strlen(text));
+    strcpy(h->note, text);
     return FT_OK;
 }
 
@@ -511,6 +497,8 @@ bool ft_shared_watch_failure(const ft_shared_watch *watch, int *rank, ft_error *
     *error = watch->header->error;
     return true;
 }
+
+const char *ft_shared_watch_note(const ft_shared_watch *watch) { return watch->header->note; }
 
 void ft_shared_watch_abort(ft_shared_watch *watch, int rank, const ft_error *error) {
     end_group(watch->header, rank, error);

@@ -15,6 +15,9 @@
 ft_status ft_shared_group_create(int ranks, int *file);
 // The descriptor is the group's from now on, also when this fails. FT_INVALID: it is no such file, or of so many ranks.
 ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group);
+// A text for who watches, of one rank; what was there before is gone. FT_FAILED: longer than FT_SHARED_NOTE - 1 bytes.
+enum { FT_SHARED_NOTE = 4096 };
+ft_status ft_shared_group_note(ft_group *group, const char *text);
 
 // ---- for who is no rank of it: starts them, and waits for their ends
 typedef struct ft_shared_watch ft_shared_watch;
@@ -22,6 +25,8 @@ ft_status ft_shared_watch_open(int file, ft_shared_watch **watch); // the descri
 void ft_shared_watch_close(ft_shared_watch *watch);                // NULL is fine
 // The first failure, if there is one; *rank: whose.
 bool ft_shared_watch_failure(const ft_shared_watch *watch, int *rank, ft_error *error);
+// What a rank has left as a note, "" where none has. When all have ended: nobody else may be writing it.
+const char *ft_shared_watch_note(const ft_shared_watch *watch);
 // That rank has ended so: the group does, unless it has already.
 void ft_shared_watch_abort(ft_shared_watch *watch, int rank, const ft_error *error);
 

@@ -108,13 +108,14 @@ long="train.max_steps=200 output.save_steps=10 eval.steps=100"
 # shellcheck disable=SC2086
 train long $long
 ranks_of() { pgrep -P "$1" -f "rank $2 "; }
-# begin: in the background, until steps are logged
+# begin N [DIR OPTIONS]: in the background, until more than N lines are logged
 begin() {
+    local dir=${2:-long2}
     # shellcheck disable=SC2086
-    "$FTENGINE" train $common $long --devices cpu,cpu output.dir=long2 output.exists=resume >out 2>err &
+    "$FTENGINE" train $common $long --devices cpu,cpu output.dir="$dir" "${@:3}" output.exists=resume >out 2>err &
     pid=$!
     for _ in $(seq 6000); do
-        [ "$(cat long2/metrics.jsonl 2>/dev/null | wc -l)" -gt "$1" ] && return
+        [ "$(cat "$dir/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$1" ] && return
         kill -0 $pid 2>/dev/null || return
         sleep 0.01
     done
@@ -142,6 +143,19 @@ pgrep -f "rank [01] 2 .*output.dir=long2" >/dev/null && fail "a rank outlived wh
 # shellcheck disable=SC2086
 train long2 $long output.exists=resume --devices cpu,cpu
 same long long2
+
+# With distributed.max_restarts it goes on by itself, to the same end; so many times and no more.
+begin 30 long3 distributed.max_restarts=1
+kill -9 "$(ranks_of $pid 0)"
+wait $pid
+[ $? = 0 ] || fail "a run that lost a rank did not go on"
+says "rank 0 on $(hostname) was killed by signal 9 (Killed); restart 1 of at most 1, from the last checkpoint"
+same long long3
+begin 30 long4 distributed.max_restarts=1
+kill -9 "$(ranks_of $pid 1)"
+for _ in $(seq 6000); do grep -q "restart 1 of" err && again=$(ranks_of $pid 1) && [ -n "$again" ] && kill -9 "$again" && break; sleep 0.01; done
+wait $pid
+[ $? = 1 ] && one_error "rank 1 on $(hostname) was killed by signal 9" || fail "a second loss"
 
 # What cannot be, each by one clear error.
 refused() { # refused WORDS OPTIONS...

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Runs of two to four ranks, of which one is killed again and again at moments drawn by chance: with distributed.max_restarts each goes on by itself, nothing
+hangs, no checkpoint is spoilt, and at the end it has the model, state, figures and predictions of a run that nothing happened to. KILLS=50, KILL_SEED."""
+# ctest: label=full_size timeout=3600 sanitize=leave
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROGRAM, SOURCE = os.environ["FTENGINE"], Path(os.environ["SOURCE_DIR"])
+VECTORS = SOURCE / "tests/vectors/trainer"
+STEPS, LONGEST, PATIENCE = 200, 12, 600  # kills of a run; seconds until it counts as hanging
+OPTIONS = [str(VECTORS / "follow.ini"), f"data.validation={VECTORS / 'validation.tsv'}", "data.cache_dir=none", "eval.strategy=steps", "eval.steps=40",
+           "output.save_steps=10", f"train.max_steps={STEPS}", "train.warmup_steps=3", "train.logging_steps=1", "model.hidden_dropout=0.1",
+           "model.attention_dropout=0.1", "device.threads=1"]
+
+
+def ranks_of(launcher):
+    """Their process ids, by rank as they were started."""
+    return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(launcher)], capture_output=True, text=True).stdout.split()]
+
+
+def what_came_out(run):
+    """All that is to be the same to the bit."""
+    state = sorted((run / "checkpoints").glob("step-*"))[-1]
+    figures = re.sub(rb',"tokens_per_second":[^,}]*', b"", (run / "metrics.jsonl").read_bytes())
+    return {"model": (run / "model/model.safetensors").read_bytes(), "state": (state / "state.safetensors").read_bytes(), "figures": figures,
+            "predictions": (run / "predictions.jsonl").read_bytes()}
+
+
+def disturbed(run, ranks, quota, draw):
+    """One run, of which at most `quota` ranks are killed. How many were, the restarts that it told of, and the seconds to its end after the last kill."""
+    command = [PROGRAM, "train", *OPTIONS, "--devices", ",".join(["cpu"] * ranks), f"output.dir={run}", "distributed.max_restarts=1000"]
+    log = run.with_suffix(".err")
+    with open(log, "wb") as err:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err)
+    killed, last = 0, time.monotonic()
+    while killed < quota:
+        pause = draw.expovariate(1 / 0.5)
+        try:
+            process.wait(pause)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        alive = ranks_of(process.pid)
+        if not alive:
+            continue
+        try:
+            os.kill(draw.choice(alive), signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        killed, last = killed + 1, time.monotonic()
+    try:
+        code = process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise SystemExit(f"HANGS: {' '.join(command)}\n{log.read_text()}") from None
+    text = log.read_text()
+    if code != 0:
+        raise SystemExit(f"exit code {code} after {killed} kills: {' '.join(command)}\n{text}")
+    return killed, len(re.findall(r"; restart \d+ of at most", text)), time.monotonic() - last
+
+
+def main():
+    wanted, seed = int(os.environ.get("KILLS", "50")), int(os.environ.get("KILL_SEED", str(int(time.time()) % 100000)))
+    draw = random.Random(seed)
+    print(f"seed {seed}, {wanted} kills", flush=True)
+    killed = restarts = runs = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        os.environ.update(XDG_CACHE_HOME=str(place / "cache"), FTENGINE_LEDGER_DIR=str(place / "ledger"))
+        subprocess.run([PROGRAM, "train", *OPTIONS, f"output.dir={place / 'calm'}"], check=True, capture_output=True)
+        calm = what_came_out(place / "calm")
+        while killed < wanted:
+            runs += 1
+            run, ranks = place / f"run-{runs}", draw.choice([2, 3, 4])
+            count, told, seconds = disturbed(run, ranks, min(draw.randint(4, LONGEST), wanted - killed), draw)
+            killed, restarts = killed + count, restarts + told
+            print(f"run {runs}: {ranks} ranks, {count} kills, {told} restarts, ended {seconds:.1f} s after the last", flush=True)
+            for what, bytes_ in what_came_out(run).items():
+                if bytes_ != calm[what]:
+                    raise SystemExit(f"run {runs} (seed {seed}): another {what} than a run that nothing happened to")
+            left = [str(path) for path in run.rglob("*") if ".ft-" in path.name]
+            if left:
+                raise SystemExit(f"run {runs} (seed {seed}): temporaries are left: {left}")
+    print(f"{runs} runs, {killed} kills, {restarts} restarts: no hang, the same bits")
+    # A rank may be killed when its run is over already, or two for one restart.
+    return 0 if restarts > wanted // 2 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
