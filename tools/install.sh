@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh [build|test|quickstart|fuzz|pages|wheel|aarch64]... - installs the Debian or Ubuntu packages that are missing for these goals.
+# install.sh [build|test|quickstart|fuzz|pages|mpi|wheel|aarch64]... - installs the Debian or Ubuntu packages that are missing for these goals.
 #
 # What is there is found out by use (does pkg-config know jansson?), not from the package database, so libraries that
 # were installed in another way count too. With nothing missing it ends at once and touches neither root nor network.
@@ -26,9 +26,9 @@ has_fuzzer() {
 
 for goal in "${@:-build}"; do
     case $goal in
-    build | test | quickstart | fuzz | pages | wheel | aarch64) ;;
+    build | test | quickstart | fuzz | pages | mpi | wheel | aarch64) ;;
     *)
-        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages, wheel, aarch64)" >&2
+        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages, mpi, wheel, aarch64)" >&2
         exit 2
         ;;
     esac
@@ -72,6 +72,10 @@ for goal in "${@:-build}"; do
         ;;
     pages) # a browser, for the tests that look at HTML pages as people do; they are skipped without one
         need chromium eval 'has chromium || has chromium-browser || has google-chrome'
+        ;;
+    mpi) # the module for ranks on several hosts is built where it is; its tests are skipped without one
+        need libopenmpi-dev eval 'has mpicc.openmpi || has mpicc'
+        need openmpi-bin has mpirun.openmpi
         ;;
     fuzz)
         need clang has clang

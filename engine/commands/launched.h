@@ -4,6 +4,7 @@
 
 #include "engine/commands/commands.h"
 #include "engine/ranks/rank.h"
+#include "engine/train/room/ranks.h"
 
 // `ftengine train` with these arguments as rank `me` of several. The first failure of any is the error of rank 0; the
 // others return its status and no error, for one tells it.
@@ -13,5 +14,9 @@ ft_status ft_launched_train(const ft_rank *me, const ft_section *const *sections
 // was of another number of ranks. A single GPU, and cuda:all, are as many of them as there are ranks, from the first
 // on.
 ft_status ft_launched_devices(ft_config *config, int ranks);
+
+// A launcher that has started all ranks again after a failure means the run that there is, where the configuration has
+// any run there for an error.
+void ft_launched_again(ft_config *config, const ft_ranks *ranks);
 
 #endif

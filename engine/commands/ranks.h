@@ -14,7 +14,8 @@ ft_status ft_ranks_run(int ranks, int64_t restarts, int argc, char **argv);
 // One of them: ftengine rank R N FILE train's arguments. Its error is told by who started it, and not here.
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv);
 
-// `ftengine train` with these arguments as one of `ranks`. A failure ends the group, with the error of this rank, which is set too.
+// `ftengine train` with these arguments as one of `ranks`. A failure ends the group, with the error of this rank, which
+// is set too.
 ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv);
 
 #endif

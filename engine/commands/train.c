@@ -118,6 +118,7 @@ static ft_status train_command(const ft_section *const *sections, int argc, char
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK) find_resumed(&words, &config);
     if (status == FT_OK && ft_ranks_present() != NULL) status = ft_launched_devices(&config, ft_ranks_present()->ranks);
+    if (status == FT_OK && ft_ranks_present() != NULL) ft_launched_again(&config, ft_ranks_present());
     if (status == FT_OK) status = ft_device_names_find(&config);
     if (status == FT_OK) status = ft_device_list_check(&config);
     const int ranks = status == FT_OK ? ft_device_list_count(config.device.name) : 1;

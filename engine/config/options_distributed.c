@@ -19,10 +19,13 @@ static const ft_option rows[] = {
                    "each, which updates that part; the bits are those of none, and weights travel once more a step."),
     INT(distributed.max_restarts, FREE, "0", 0, 1000, .unit = "times",
         .elsewhere = "max_restarts max_restart elastic_max_restarts",
-        .help = "So often a run of several devices goes on by itself when one of its processes is lost: killed, or crashed. "
-                "All ranks begin again, as many as before, at the last checkpoint (output.save_steps), with the bits of a run "
-                "that nothing happened to. An error that a rank reports ends the run in any case. Under torchrun its own "
-                "--max-restarts counts."),
+        .help =
+            "So often a run of several devices goes on by itself when one of its processes is lost: killed, or "
+            "crashed. "
+            "All ranks begin again, as many as before, at the last checkpoint (output.save_steps), with the bits of a "
+            "run "
+            "that nothing happened to. An error that a rank reports ends the run in any case. Under torchrun its own "
+            "--max-restarts counts."),
 };
 const ft_section ft_distributed_section = {
     .name = "distributed", .help = "A run of several ranks.", .rows = rows, .count = ROWS};

@@ -354,7 +354,7 @@ bool ft_memory_is_pinned(ft_memory *m, const void *data) {
 
 // ---- what all ranks of a run see --------------------------------------------------------------------------------------
 
-void ft_memory_set_ranks(ft_memory *m, ft_memory_ranks ranks) { m->common.ranks = ranks.ranks > 1 ? ranks : (ft_memory_ranks){.ranks = 1}; }
+void ft_memory_set_ranks(ft_memory *m, ft_memory_ranks ranks) { m->common.ranks = ranks.run_ranks > 1 ? ranks : (ft_memory_ranks){.ranks = 1, .run_ranks = 1}; }
 ft_memory_ranks ft_memory_ranks_of(const ft_memory *m) { return m->common.ranks; }
 
 ft_status ft_memory_share(ft_memory *m, size_t bytes, ft_memory_category category, void **data) {

@@ -85,15 +85,17 @@ bool ft_memory_is_pinned(ft_memory *memory, const void *data); // an address ins
 // Where they share memory, what all ranks see is asked for by all, in the same order: zeros, once for all of them. It is metered by itself, by rank 0
 // alone, and comes from neither allocator nor arena. Without ranks, and where each has a device of its own, these are ft_memory_alloc and a fill.
 typedef struct ft_memory_ranks {
-    int rank, ranks;
-    ft_group *group; // NULL: they are planned, or have not joined yet
-    bool apart;      // each has memory of its own, with everything in it
+    int rank, ranks;         // of those of this host, who share memory
+    ft_group *group;         // NULL: they are planned, or have not joined yet
+    int run_rank, run_ranks; // of all; on one host the same
+    ft_group *run;
+    bool apart; // each has memory of its own, with everything in it
 } ft_memory_ranks;
-// Before anything is asked for; where they are apart, again when they have joined. ranks < 2: nothing.
+// Before anything is asked for; where they are apart, again when they have joined. run_ranks < 2: nothing.
 void ft_memory_set_ranks(ft_memory *memory, ft_memory_ranks ranks);
 ft_memory_ranks ft_memory_ranks_of(const ft_memory *memory); // ranks 1: there are none
 static inline bool ft_memory_has_common(const ft_memory *memory) { return ft_memory_ranks_of(memory).ranks > 1 && !ft_memory_ranks_of(memory).apart; }
-// Is it another rank that has what is common for its own: fills it, reads it from files, counts it?
+// Is it another rank of this host that has what is common for its own: fills it, reads it from files, counts it?
 static inline bool ft_memory_is_guest(const ft_memory *memory) { return ft_memory_has_common(memory) && ft_memory_ranks_of(memory).rank > 0; }
 // Waits for an event of the device, before which there may be operations of the ranks: FT_FAILED where they have come to nothing, because
 // one of them failed or is gone.

@@ -276,6 +276,10 @@ ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity pr
     FT_TRY(ft_position_bias_hold(m, train.longest > 0));
     return ft_relative_hold(m, train, predict);
 }
+ft_status ft_model_add_chain_parts(const ft_model *m, ft_chain_parts *parts) {
+    FT_TRY(ft_position_bias_add_parts(m, parts));
+    return ft_relative_add_parts(m, parts);
+}
 void ft_model_release_positions(ft_model *m) {
     ft_relative_release(m);
     ft_position_bias_release(m);

@@ -140,12 +140,14 @@ static ft_status check_ranks(const ft_trainer *t) {
         ft_hint("device.name=%s trains it on one", ft_device_list_is_apart(t->room.config->device.name) ? "cuda" : "cpu");
         return FT_INVALID;
     }
+    char host[24];
+    snprintf(host, sizeof host, "%d hosts", r->group->hosts);
     if (ft_device_list_is_apart(t->room.config->device.name))
         ft_info("ranks      %d on %s, %s: gradients are summed by NCCL, %lld channels", r->ranks, r->group->host[0], t->room.config->device.name,
                 (long long)t->room.config->distributed.channels);
     else
-        ft_info("ranks      %d on %s, %d thread%s each: the bits of one", r->ranks, r->group->host[0], t->room.device->target.threads,
-                t->room.device->target.threads == 1 ? "" : "s");
+        ft_info("ranks      %d on %s, %d thread%s each: the bits of one", r->ranks, r->group->hosts > 1 ? host : r->group->host[0],
+                t->room.device->target.threads, t->room.device->target.threads == 1 ? "" : "s");
     return FT_OK;
 }
 

@@ -36,7 +36,7 @@ static ft_status run(ft_trainer *t) {
     if (t->step.state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
     FT_TRY(ft_trainer_test(t));
     ft_run_note_rank(t);
-    if (t->room.ranks != NULL) FT_TRY(ft_ranks_agree(t->room.ranks)); // all have noted it
+    if (t->room.ranks != NULL) FT_TRY(ft_ranks_tell(t->room.ranks));
     return ft_card_renew(t);
 }
 

@@ -8,7 +8,8 @@
 // Data are flat buffers where the group's device has them, and each works in place. Where a group has queues (NCCL) an
 // operation is queued on a stream of the group's own behind what the device's FT_STREAM_COMPUTE has by then, and
 // returns at once; work that is queued on FT_STREAM_COMPUTE behind ft_group_join(group) finds its result. Where it has
-// none (shared memory, MPI) an operation has happened when it returns, and join and finish do nothing.
+// none (shared memory, MPI) an operation has happened when it returns, and join and finish do nothing; but for
+// ft_group_send, which finish waits for.
 //
 // Sums: of fp32, fp64, int32 and int64 in that type, of bf16 and fp16 in fp32, rounded once. The result has the same
 // bits on every rank. In shared memory it is ((x0 + x1) + x2) + ... whatever the count; other groups say in `ordered`
@@ -82,7 +83,9 @@ struct ft_group {
 };
 
 static inline ft_group *ft_group_near(ft_group *group) { return group->near != NULL ? group->near : group; }
-static inline bool ft_group_is_near(const ft_group *group, int rank) { return group->place[rank] == group->place[group->rank]; }
+static inline bool ft_group_is_near(const ft_group *group, int rank) {
+    return group->place[rank] == group->place[group->rank];
+}
 
 static inline bool ft_group_shares(const ft_group *group) { return group->functions->share != NULL; }
 
@@ -120,14 +123,16 @@ ft_status ft_group_await(ft_group *group, int rank, int point, uint64_t value);
 // there stays until ft_group_finish.
 ft_status ft_group_send(ft_group *group, int to, ft_range part);
 ft_status ft_group_receive(ft_group *group, int from, ft_range part); // it is there
-// Of a buffer that the ranks of a host share, and each host has, of `ranks` equal parts: every rank has written its own, and
-// then all are there on every host. A collective; where there is one host a barrier. count is a multiple of ranks.
+// Of a buffer that the ranks of a host share, and each host has, of `ranks` equal parts: every rank has written its
+// own, and then all are there on every host. A collective; where there is one host a barrier. count is a multiple of
+// ranks.
 ft_status ft_group_complete(ft_group *group, ft_range all);
 
 // ---- ends
 // FT_FAILED where the group has ended. Never waits.
 ft_status ft_group_check(ft_group *group);
-// The same, and it is looked whether a rank's process is gone. For who waits for something else than the group, ten times a second or so.
+// The same, and it is looked whether a rank's process is gone. For who waits for something else than the group, ten
+// times a second or so.
 ft_status ft_group_look(ft_group *group);
 // Ends the group for all, because of this rank's `error` (copied; the first one of all ranks counts).
 void ft_group_abort(ft_group *group, const ft_error *error);

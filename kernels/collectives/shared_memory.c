@@ -468,7 +468,8 @@ ft_status ft_shared_group_join(int file, int rank, int ranks, ft_group **group) 
 
 ft_status ft_shared_group_note(ft_group *group, const char *text) {
     header *h = of(group)->header;
-    if (strlen(text) >= sizeof h->note) return ft_fail(FT_FAILED, where, "a note of %zu bytes is too long", strlen(text));
+    if (strlen(text) >= sizeof h->note)
+        return ft_fail(FT_FAILED, where, "a note of %zu bytes is too long", strlen(text));
     strcpy(h->note, text);
     return FT_OK;
 }

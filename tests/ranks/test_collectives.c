@@ -1,13 +1,17 @@
 // Collectives between processes in shared memory: every operation, type and number of ranks against a plain loop;
 // shared buffers and points; ranks that call different things; one that fails, is killed, or leaves ends the others.
+// And over MPI, where there is one: this program is then started again by mpirun, every rank as a host of its own.
+#include "kernels/collectives/mpi/mpi_group.h"
 #include "kernels/collectives/shared_memory.h"
 #include "kernels/half.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -286,7 +290,84 @@ static void what_is_no_group_is_refused(void **unused) {
     close(file);
 }
 
-int main(void) {
+// ---- over MPI
+
+// What the next rank gets is what this one had: in several messages, which are on their way while others are queued.
+static bool from_hand_to_hand(ft_group *g) {
+    enum { COUNT = 300000, PARTS = 3 };
+    float *out = malloc(COUNT * sizeof *out), *in = calloc(COUNT, sizeof *in);
+    const int next = (g->rank + 1) % g->ranks, before = (g->rank + g->ranks - 1) % g->ranks;
+    bool right = out != NULL && in != NULL && !ft_group_shares(g) && g->hosts == g->ranks;
+    for (int64_t i = 0; right && i < COUNT; i++)
+        out[i] = (float)(g->rank * 1000000 + i);
+    for (int p = 0; right && p < PARTS; p++)
+        right = ft_group_send(g, next, (ft_range){out + p * (COUNT / PARTS), COUNT / PARTS, FT_F32}) == FT_OK;
+    for (int p = 0; right && p < PARTS; p++)
+        right = ft_group_receive(g, before, (ft_range){in + p * (COUNT / PARTS), COUNT / PARTS, FT_F32}) == FT_OK;
+    right = right && ft_group_finish(g) == FT_OK;
+    for (int64_t i = 0; right && i < COUNT; i++)
+        right = in[i] == (float)(before * 1000000 + i);
+    free(out);
+    free(in);
+    return right && ft_group_send(g, g->rank, (ft_range){&right, 1, FT_U8}) == FT_FAILED;
+}
+
+static bool completed(ft_group *g) {
+    enum { PART = 1001 };
+    char all[3 * PART] = {0};
+    memset(all + g->rank * PART, 'a' + g->rank, PART);
+    bool right = g->ranks == 3 && ft_group_complete(g, (ft_range){all, sizeof all, FT_U8}) == FT_OK;
+    for (int i = 0; right && i < 3 * PART; i++)
+        right = all[i] == 'a' + i / PART;
+    return right;
+}
+
+static bool told_over_mpi(ft_group *g) {
+    ft_error error = {.code = FT_NO_MEMORY, .message = "rank 1 has had enough"};
+    if (g->rank == 1) ft_group_abort(g, &error);
+    float x = 0;
+    const bool ended = g->rank == 1 || ft_group_receive(g, 1, (ft_range){&x, 1, FT_F32}) == FT_NO_MEMORY;
+    return ended && ft_group_check(g) == FT_NO_MEMORY && strcmp(ft_error_message(), error.message) == 0;
+}
+
+// One of them; what mpirun passes on is not 0 where one is not.
+static int as_rank(void) {
+    ft_mpi *mpi;
+    ft_group *near, *group;
+    int file;
+    if (ft_mpi_open(&mpi) != FT_OK) return fprintf(stderr, "%s\n", ft_error_message()), 2;
+    bool right = ft_mpi_agree(mpi, "colour", "blue") == FT_OK;
+    right = right && ft_mpi_agree(mpi, "colour", ft_mpi_rank(mpi) == 2 ? "red" : "blue") == FT_INVALID &&
+            strstr(ft_error_message(), "rank 2 on ") != NULL && strstr(ft_error_message(), ": red, not blue") != NULL;
+    if (!right || ft_shared_group_create(1, &file) != FT_OK || ft_shared_group_join(file, 0, 1, &near) != FT_OK ||
+        ft_mpi_group_open(mpi, near, &group) != FT_OK)
+        return 2;
+    right = all_operations(group) && in_order(group) && from_hand_to_hand(group) && completed(group) &&
+            told_over_mpi(group);
+    ft_mpi_word(mpi, 60); // nobody ends while another is still to be told
+    ft_group_close(group);
+    ft_mpi_close(mpi, true);
+    return right ? 0 : 1;
+}
+
+static void over_mpi(void **state) {
+    char self[PATH_MAX], module[PATH_MAX + 32], command[3 * PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    snprintf(module, sizeof module, "%s", self);
+    snprintf(strrchr(module, '/'), 32, "/../libftengine_mpi.so");
+    if (access(module, R_OK) != 0 || system("command -v mpirun.openmpi >/dev/null") != 0) skip();
+    // The library of MPI leaves what it has taken.
+    snprintf(command, sizeof command,
+             "FTENGINE_MPI_MODULE='%s' ASAN_OPTIONS=detect_leaks=0 timeout 300 mpirun.openmpi --allow-run-as-root "
+             "--oversubscribe --bind-to none -n 3 '%s' rank",
+             module, self);
+    assert_int_equal(system(command), 0);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return as_rank();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_are_those_of_a_loop),
         cmocka_unit_test(sums_are_in_the_order_of_ranks),
@@ -297,6 +378,7 @@ int main(void) {
         cmocka_unit_test(who_leaves_is_not_waited_for),
         cmocka_unit_test(who_watches_can_end_it),
         cmocka_unit_test(what_is_no_group_is_refused),
+        cmocka_unit_test(over_mpi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void open_model(model *m) {
     m->p = (ft_parameters){.list = m->list, .count = GROUPS, .trainable = (int64_t)END * MI, .gradients = address};
     assert_int_equal(ft_cpu_open(1, NULL, &m->device), FT_OK);
     assert_int_equal(ft_memory_create(m->device, 0, &m->p.memory), FT_OK);
-    ft_memory_set_ranks(m->p.memory, (ft_memory_ranks){1, 2, &m->group.group, true});
+    ft_memory_set_ranks(m->p.memory, (ft_memory_ranks){.rank = 1, .ranks = 2, .group = &m->group.group, .run_rank = 1, .run_ranks = 2, .run = &m->group.group, .apart = true});
 }
 
 static void close_model(model *m) {

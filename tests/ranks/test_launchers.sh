@@ -42,6 +42,17 @@ same two
 grep -q '^name = cpu,cpu$' two/config.ini || fail "the run does not say on what it was: $(grep name two/config.ini)"
 [ ! -s err1 ] && [ -s err0 ] && [ -s two/rank-1.log ] || fail "not rank 0 alone speaks: $(cat err1)"
 
+# Where a directory may hold no run, one that torchrun's --max-restarts starts again goes on there; one that is started for the first time does not.
+two output.dir=two output.exists=error
+both 2 1 # rank 0 alone looks there
+in_err err0 "holds a run"
+export TORCHELASTIC_RESTART_COUNT=1
+two output.dir=two output.exists=error
+both 0 0
+in_err err0 "attempt    1 of the launcher: goes on where the last one was"
+same two
+unset TORCHELASTIC_RESTART_COUNT
+
 # srun on one host; a script of sbatch is one process.
 for r in 0 1; do
     # shellcheck disable=SC2086
@@ -101,8 +112,8 @@ refused() { # refused TEXT VARIABLE=VALUE...
 }
 refused "WORLD_SIZE is not" RANK=0
 refused "several hosts" RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1
-says "mpirun, with this program's module for MPI; that module does not exist yet"
-refused "several hosts" SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_ID=1 "SLURM_STEP_NODELIST=n[1-2]" "SLURM_STEP_TASKS_PER_NODE=2(x2)"
+says "mpirun or srun start them"
+FTENGINE_MPI_MODULE=/nowhere.so refused "FTENGINE_MPI_MODULE" SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_ID=1 "SLURM_STEP_NODELIST=n[1-2]" "SLURM_STEP_TASKS_PER_NODE=2(x2)"
 
 # The launchers themselves.
 launched() { # launched NAME COMMAND...

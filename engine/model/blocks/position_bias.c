@@ -67,6 +67,16 @@ ft_status ft_position_bias_hold(ft_model *m, bool trains) {
     return FT_OK;
 }
 
+// A layer's are written by its attention.
+ft_status ft_position_bias_add_parts(const ft_model *m, ft_chain_parts *parts) {
+    if (m->position_bias == NULL || m->position_bias->sums == NULL) return FT_OK;
+    for (int layer = 0; layer < m->layers; layer++)
+        FT_TRY(ft_chain_parts_add(parts, (ft_chain_part){.point = ft_backward_point(m->layers - layer, 1),
+                                                         .data = m->position_bias->sums + layer * numbers(m),
+                                                         .count = numbers(m)}));
+    return FT_OK;
+}
+
 void ft_position_bias_release(ft_model *m) {
     if (m->position_bias == NULL) return;
     ft_memory_free(m->memory, m->position_bias->sums);

@@ -7,6 +7,7 @@
 #define FT_POSITION_BIAS_H
 
 #include "engine/model/blocks/layers.h"
+#include "engine/model/state/chain_parts.h"
 
 typedef struct ft_position_bias {
     int table;        // registry
@@ -22,6 +23,7 @@ ft_status ft_position_bias_upload(ft_model *model);
 void ft_position_bias_free(ft_model *model);
 // Memory for the sums of training steps, where the table is trained; and around the micro-batches of a step. Nothing to do without a table.
 ft_status ft_position_bias_hold(ft_model *model, bool trains);
+ft_status ft_position_bias_add_parts(const ft_model *model, ft_chain_parts *parts); // ft_model_add_chain_parts
 void ft_position_bias_release(ft_model *model);
 ft_status ft_position_bias_begin(ft_model *model);
 ft_status ft_position_bias_end(ft_model *model, ft_capacity capacity, const ft_step_state *step);

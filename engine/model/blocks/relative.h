@@ -3,6 +3,7 @@
 #define FT_RELATIVE_H
 
 #include "engine/model/blocks/layers.h"
+#include "engine/model/state/chain_parts.h"
 
 // PK and PQ of a layer are made by linear layers; weight -1: it has none of the kind. They may be parts of what makes its keys and queries.
 typedef struct ft_relative_projections {
@@ -34,6 +35,7 @@ void ft_relative_free(ft_model *model);
 
 // Memory for the projections of all layers and the sums of their gradients in the trained ones: ft_model_hold_positions.
 ft_status ft_relative_hold(ft_model *model, ft_capacity train, ft_capacity predict);
+ft_status ft_relative_add_parts(const ft_model *model, ft_chain_parts *parts); // ft_model_add_chain_parts
 void ft_relative_release(ft_model *model);
 // Around the micro-batches of a step, or, without a step, of a pass of prediction: ft_model_begin_step and its like. Nothing to do for a
 // model without relative positions.

@@ -3,6 +3,7 @@
 
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/run_op.h"
+#include "engine/model/state/gradients.h"
 
 #include <stdlib.h>
 
@@ -129,6 +130,18 @@ ft_status ft_relative_hold(ft_model *m, ft_capacity train, ft_capacity predict) 
     t->gradients = NULL;
     if (t->gradient_bytes == 0) return FT_OK;
     return ft_memory_alloc_common(m->memory, t->gradient_bytes, FT_MEM_ACTIVATIONS, "position projection gradients", &t->gradients);
+}
+
+// A layer's are written by its attention.
+ft_status ft_relative_add_parts(const ft_model *m, ft_chain_parts *parts) {
+    const int layers = m->layers - m->first_trained_layer;
+    if (m->relative == NULL || m->relative->gradients == NULL) return FT_OK;
+    const int64_t each = (int64_t)(m->relative->gradient_bytes / sizeof(float)) / layers;
+    for (int i = 0; i < layers; i++)
+        FT_TRY(ft_chain_parts_add(parts, (ft_chain_part){.point = ft_backward_point(layers - i, 1),
+                                                         .data = (float *)m->relative->gradients + i * each,
+                                                         .count = each}));
+    return FT_OK;
 }
 
 void ft_relative_release(ft_model *m) {

@@ -39,7 +39,8 @@ ft_status ft_room_join(ft_room *room) {
     FT_TRY(warm_up(room));
     const size_t after = ft_device_free_bytes(room->device);
     room->communication = before > after ? before - after : 0;
-    ft_memory_set_ranks(room->memory, (ft_memory_ranks){room->rank, room->ranks->ranks, room->group, true});
+    ft_memory_set_ranks(room->memory, (ft_memory_ranks){.rank = room->rank, .ranks = room->ranks->ranks, .group = room->group, .run_rank = room->rank,
+                                                        .run_ranks = room->ranks->ranks, .run = room->group, .apart = true});
     ft_detail("NCCL       %d.%d.%d, %d channels", room->nccl->version / 10000, room->nccl->version / 100 % 100,
               room->nccl->version % 100, (int)room->config->distributed.channels);
     return FT_OK;

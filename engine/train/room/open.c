@@ -32,16 +32,26 @@ ft_status ft_room_check(const ft_config *config, const ft_device *device) {
     return check_offload(config, device);
 }
 
-static ft_status make_memory(ft_room *room, size_t limit) {
-    const ft_memory_options options = {.allocator = ft_allocator_options_of(room->config, room->device, limit)};
+// A plan of several ranks that are not there is of one host.
+static ft_memory_ranks memory_ranks(const ft_room *room) {
+    const ft_ranks *r = ft_ranks_present();
     const int ranks = ft_device_list_count(room->config->device.name);
     const bool apart = ft_device_list_is_apart(room->config->device.name); // they join later (joining.h)
+    if (r == NULL || ranks < 2) return (ft_memory_ranks){.ranks = ranks, .run_ranks = ranks, .apart = apart};
+    ft_group *near = ft_group_near(r->group);
+    ft_memory_ranks m = {.rank = near->rank, .ranks = near->ranks, .run_rank = r->rank, .run_ranks = r->ranks, .apart = apart};
+    if (room->ranks != NULL && !apart) m.group = near, m.run = r->group;
+    return m;
+}
+
+static ft_status make_memory(ft_room *room, size_t limit) {
+    const ft_memory_options options = {.allocator = ft_allocator_options_of(room->config, room->device, limit)};
     FT_TRY(ft_memory_create_with(room->device, &options, &room->memory));
-    ft_memory_set_ranks(room->memory, (ft_memory_ranks){room->rank, ranks, room->ranks != NULL && !apart ? room->ranks->group : NULL, apart});
+    ft_memory_set_ranks(room->memory, memory_ranks(room));
     return FT_OK;
 }
 
-// This process is one of those that the list of devices names; the threads are divided among them.
+// This process is one of those that the list of devices names; the threads of a host are divided among its ranks.
 static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
     char name[FT_DEVICE_NAME];
     const int ranks = ft_device_list_count(config->device.name), threads = config->device.threads > 0 ? (int)config->device.threads : ft_cpu_threads();
@@ -51,8 +61,14 @@ static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
         return ft_fail(FT_INVALID, "device.name", "%s: only ftengine train starts the %d ranks of such a run", config->device.name, ranks);
     room->rank = room->ranks->rank;
     ft_device_list_name(config->device.name, room->rank, name);
+    if (ft_device_list_is_apart(config->device.name) && room->ranks->group->hosts > 1) {
+        ft_fail(FT_INVALID, "device.name", "%s: GPUs of %d hosts; those of one host train one run", config->device.name, room->ranks->group->hosts);
+        ft_hint("start the ranks on one host, or with device.name=cpu on several (docs/launchers.md)");
+        return FT_INVALID;
+    }
     FT_TRY(ft_room_find_nccl(room));
-    return ft_device_open(name, threads / ranks > 0 ? threads / ranks : 1, config->device.isa, &room->device, why);
+    const int near = ft_group_near(room->ranks->group)->ranks;
+    return ft_device_open(name, threads / near > 0 ? threads / near : 1, config->device.isa, &room->device, why);
 }
 
 ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room) {

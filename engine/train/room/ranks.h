@@ -26,7 +26,8 @@ typedef struct ft_rank_facts {
 typedef struct ft_ranks {
     ft_group *group;
     int rank, ranks;
-    struct ft_ranks_page *page; // that all see
+    int attempt;                // how often a launcher has started them all again
+    struct ft_ranks_page *page; // that all see; of several hosts this rank's own
     uint64_t agreements;
 } ft_ranks;
 
@@ -50,6 +51,8 @@ ft_status ft_ranks_least(ft_ranks *ranks, int count, size_t *values);
 // nothing: it is what all of them come to alike - a stop, a loss that is no number - or no failure.
 bool ft_ranks_fail(ft_ranks *ranks, ft_status status);
 void ft_ranks_note(ft_ranks *ranks, const ft_rank_facts *facts);
+// All wait for all, and then see what the others have noted.
+ft_status ft_ranks_tell(ft_ranks *ranks);
 const ft_rank_facts *ft_ranks_facts(const ft_ranks *ranks, int rank);
 
 #endif

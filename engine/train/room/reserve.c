@@ -111,18 +111,20 @@ ft_status ft_room_reserve_less(ft_room *room, const ft_memory_counters *planned,
     return room->host_reservation != NULL ? ft_ledger_shrink(room->host_reservation, ft_budget_takes_of_host(planned, host)) : FT_OK;
 }
 
-// All ranks or none: the first one enters for all, waiting if it has to, and leaves the others their shares. They do not wait: two runs
-// that each have a part would wait for each other.
+// All ranks or none: the first one of a host enters for all that are there, waiting if it has to, and leaves the others their shares.
+// They do not wait: two runs that each have a part would wait for each other.
 static ft_status enter_host_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
     ft_ranks *r = room->ranks;
     ft_admission_request all = *request;
-    if (r->rank == 0) {
-        for (int i = 1; i < r->ranks; i++) all.bytes += ft_ranks_facts(r, i)->takes;
+    const bool leads = ft_group_near(r->group)->rank == 0;
+    if (leads) {
+        for (int i = 0; i < r->ranks; i++)
+            if (i != r->rank && ft_group_is_near(r->group, i)) all.bytes += ft_ranks_facts(r, i)->takes;
         FT_TRY(enter(room, where, &all, request->wait));
         if (room->reservation != NULL) FT_TRY(ft_ledger_shrink(room->reservation, request->bytes));
     }
     FT_TRY(ft_group_barrier(r->group));
-    return r->rank > 0 ? enter(room, where, request, false) : FT_OK;
+    return leads ? FT_OK : enter(room, where, request, false);
 }
 
 // Each on its own device, one after the other in the order of the devices, so that two runs that want several of them do not wait for each other.
@@ -144,7 +146,7 @@ static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_
     snprintf(facts.device, sizeof facts.device, "%s", room->device->description);
     snprintf(facts.place, sizeof facts.place, "%s", room->device->place);
     ft_ranks_note(r, &facts);
-    FT_TRY(ft_group_barrier(r->group));
+    FT_TRY(ft_ranks_tell(r));
     return (ft_device_list_is_apart(room->config->device.name) ? enter_devices_of_ranks : enter_host_of_ranks)(room, where, request);
 }
 

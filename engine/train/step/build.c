@@ -299,6 +299,8 @@ ft_status ft_step_build_layout(ft_step *step) {
         room->model.parameters.chain = &step->chain;
     }
     if (status == FT_OK) status = ft_model_hold_positions(&room->model, room->plan.capacity, room->eval_capacity);
+    if (status == FT_OK && room->ranks != NULL) status = ft_chain_hold(&step->chain, &room->model.parameters);
+    if (status == FT_OK && room->ranks != NULL && room->ranks->group->hosts > 1) status = ft_model_add_chain_parts(&room->model, &step->chain.parts);
     if (status == FT_OK) status = ft_model_hold_inputs(&room->model, room->plan.capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&room->model, room->plan.capacity, true, &step->buffers);
     if (status == FT_OK) status = make_feed(step);
@@ -344,6 +346,7 @@ void ft_step_init(ft_step *step, ft_room *room, const ft_config *config) {
 void ft_step_close(ft_step *step) {
     ft_step_drop_layout(step);
     ft_step_drop_state(step);
+    ft_chain_close(&step->chain);
     ft_spill_free(step->order);
     step->order = NULL;
 }

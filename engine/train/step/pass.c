@@ -55,10 +55,11 @@ static ft_status compute_mine(ft_data_pass *p, const ft_dataset *data, int64_t f
     return device->functions->sync(device);
 }
 
-// Ranks that share memory: each writes where all see it.
+// Ranks that share memory: each writes where all of its host see it, and hosts tell each other.
 static ft_status show_all(ft_data_pass *p, const ft_dataset *data, ft_memory_ranks m, const int64_t *at, int64_t round) {
-    FT_TRY(compute_mine(p, data, at[m.rank], at[m.rank + 1] - at[m.rank], rows_of(p, round, m.rank, m.ranks)));
-    return ft_group_barrier(m.group);
+    const int64_t row_bytes = (int64_t)p->capacity.reads * (int64_t)ft_data_pass_row_bytes(p);
+    FT_TRY(compute_mine(p, data, at[m.run_rank], at[m.run_rank + 1] - at[m.run_rank], rows_of(p, round, m.run_rank, m.run_ranks)));
+    return ft_group_complete(m.run, (ft_range){rows_of(p, round, 0, m.run_ranks), m.run_ranks * row_bytes, FT_U8});
 }
 
 // Ranks that are apart: each has all rows on its device, and brings them home.
@@ -84,15 +85,15 @@ static ft_status run_dealt(ft_data_pass *p, const ft_dataset *data, ft_batch_lim
     const size_t most = (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
     for (int64_t round = 0; r->done < data->sequences; round++) {
         int64_t at[FT_GROUP_RANKS + 1] = {r->done};
-        for (int i = 0; i < m.ranks; i++)
+        for (int i = 0; i < m.run_ranks; i++)
             at[i + 1] = at[i] + (at[i] < data->sequences ? ft_batch_cut(data, NULL, at[i], data->sequences, limits) : 0);
         FT_TRY(m.apart ? gather_all(p, data, m, at) : show_all(p, data, m, at, round));
-        for (int i = 0; i < m.ranks; i++) {
+        for (int i = 0; i < m.run_ranks; i++) {
             const int64_t count = at[i + 1] - at[i];
-            const char *rows = m.apart ? (char *)p->home[0].rows + (size_t)i * most : rows_of(p, round, i, m.ranks);
+            const char *rows = m.apart ? (char *)p->home[0].rows + (size_t)i * most : rows_of(p, round, i, m.run_ranks);
             if (count > 0 && reads_of(data, at[i], count) > 0) FT_TRY(r->sink(r->context, at[i], count, rows));
         }
-        r->done = at[m.ranks];
+        r->done = at[m.run_ranks];
         if (progress != NULL) FT_TRY(progress(watcher, r->done, data->sequences));
     }
     return FT_OK;
@@ -152,8 +153,8 @@ ft_status ft_data_pass_open(ft_model *model, ft_capacity capacity, ft_pass_kind 
     FT_TRY(ft_absent_rows_refresh(&model->absent));
     const ft_memory_ranks ranks = ft_memory_ranks_of(model->memory);
     if (ranks.group != NULL && !ranks.apart) FT_TRY(ft_group_barrier(ranks.group)); // rank 0 has refreshed them
-    if (ranks.ranks > 1)
-        FT_TRY(ft_memory_alloc_common(model->memory, (ranks.apart ? 1 : 2) * (size_t)ranks.ranks * (size_t)capacity.reads * ft_data_pass_row_bytes(p),
+    if (ranks.run_ranks > 1)
+        FT_TRY(ft_memory_alloc_common(model->memory, (ranks.apart ? 1 : 2) * (size_t)ranks.run_ranks * (size_t)capacity.reads * ft_data_pass_row_bytes(p),
                                       FT_MEM_COMMUNICATION, "rows of all ranks", &p->dealt));
     if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
     FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));

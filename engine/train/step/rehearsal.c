@@ -72,7 +72,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     FT_TRY(ft_plan_open(real->name, real->target, SIZE_MAX / 4, &r->device));
     FT_TRY(ft_memory_create(r->device, 0, &r->memory));
     ft_memory_ranks ranks = ft_memory_ranks_of(memory);
-    ranks.group = NULL;
+    ranks.group = ranks.run = NULL;
     ft_memory_set_ranks(r->memory, ranks);
     ft_memory_record(r->memory);
     FT_TRY(ft_model_create_with(r->memory, model_config, config, labels, sizes->word_rows, sizes->trunk_of, sizes->head_alone, &r->model));

@@ -163,9 +163,9 @@ static int64_t reads_of(const ft_dataset *data, const int32_t *order, int64_t fi
 }
 
 // Behind all micro-batches, on whatever rank: what a step does once.
-static ft_status end_of_batches(ft_step *step, const step_work *w, int64_t batches) {
+static ft_status end_of_batches(ft_step *step, const step_work *w, int64_t batches, int64_t rows) {
     ft_chain *chain = step->room->model.parameters.chain;
-    if (chain != NULL) FT_TRY(ft_chain_finish(chain, batches));
+    if (chain != NULL) FT_TRY(ft_chain_finish(chain, batches, ft_vector(step->losses, rows, FT_F32)));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END}));
     if (step->room->group != NULL) return sum_all(step, w);
     return chain != NULL ? ft_chain_close_step(chain, batches) : FT_OK;
@@ -181,11 +181,11 @@ static ft_status compute(ft_step *step, step_work *w, int64_t at, int64_t count,
     if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, step->order_epoch, step->order, room->plan.sequences, at, count));
     FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
     step->queueing_seconds -= step->buffers.waited;
-    if (chain != NULL) ft_chain_begin(chain, index);
+    if (chain != NULL) ft_chain_begin(chain, index, at + count == w->last);
     if (room->group != NULL && index >= w->batches - room->plan.ranks) ft_gradient_sums_go(&step->sums);
     FT_TRY(train_batch(step, losses, read));
     w->computed = w->computed || *read > 0;
-    return chain != NULL ? ft_chain_end(chain) : FT_OK;
+    return chain != NULL ? ft_chain_end(chain, ft_vector(step->losses, losses - step->losses, FT_F32), *read) : FT_OK;
 }
 
 static int64_t count_batches(ft_step_cut cut, int64_t first) {
@@ -215,9 +215,10 @@ static ft_status gradients_of(ft_step *step, void *context) {
         w->rows += read;
         at += count;
     }
-    if (w->rows == 0) FT_TRY(no_loss(step, w));
+    const int64_t rows = w->rows;
+    if (rows == 0) FT_TRY(no_loss(step, w));
     else if (room->group != NULL && !w->computed) FT_TRY(ft_gradients_none(&room->model.parameters)); // others have
-    return end_of_batches(step, w, batches);
+    return end_of_batches(step, w, batches, rows);
 }
 
 // Sends what the step came to on its way home.

@@ -73,7 +73,8 @@ static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_h
     ft_device *device = ft_memory_device(p->memory);
     FT_TRY(ft_gradients_share(p, FT_BACKWARD_DONE));
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
-    if (p->chain != NULL) norm.shares = (ft_norm_shares){p->norm_sums, p->chain->rank, p->chain->ranks, meet, p->chain->group};
+    const ft_memory_ranks near = ft_memory_ranks_of(p->memory); // each host updates all of its copy
+    if (p->chain != NULL && near.ranks > 1) norm.shares = (ft_norm_shares){p->norm_sums, near.rank, near.ranks, meet, near.group};
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
