@@ -29,7 +29,7 @@ done
 
 
 # A rank that is killed ends all within seconds, and the run goes on, to the same end.
-long="train.max_steps=$((${KILLS:-5} * 150)) eval.steps=100 output.save_steps=10"
+long="train.max_steps=$((${KILLS:-5} * 60)) eval.steps=100 output.save_steps=10"
 # shellcheck disable=SC2086
 one calm $long
 rank_of() { pgrep -f "ftengine train .*output.dir=dies" | while read -r pid; do tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$pid"; done | head -1; }
@@ -40,8 +40,9 @@ for turn in $(seq 1 "${KILLS:-5}"); do
     # shellcheck disable=SC2086
     timeout 600 $mpi --host a:1,b:2 -n 3 "$FTENGINE" train $common $long output.dir=dies output.exists=resume >out 2>err </dev/null &
     mpirun=$!
+    rank=$((RANDOM % 3)) victim=
+    while kill -0 $mpirun 2>/dev/null && [ -z "$victim" ]; do victim=$(rank_of $rank); done
     sleep "$((RANDOM % 4)).$((RANDOM % 10))"
-    victim=$(rank_of $((RANDOM % 3)))
     [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
     start=$(date +%s)
     wait $mpirun
