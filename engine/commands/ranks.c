@@ -11,7 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +24,9 @@
 
 // ---- who starts and watches
 
-// Those that have heard of a failure end by themselves; this long they may take.
-static const double patience = 20;
+// Those that have heard of a failure end by themselves; this long they may take. Where the first rank is this process,
+// the others have nothing to save once it has ended.
+static const double patience = 20, patience_behind = 2;
 
 typedef struct child {
     pid_t pid; // 0: it has ended
@@ -33,12 +36,15 @@ typedef struct child {
 typedef struct launch {
     int ranks, file, argc;
     char **argv;
+    const char *command; // of ftengine, that a rank runs
+    int first;           // that is started: 1 where this process is rank 0
     ft_shared_watch *watch;
     child child[FT_GROUP_RANKS];
     int dead; // the first that was killed, -1: none
     int signal;
-    double ending; // since when they should; 0: they should not
-    bool killed;   // because they did not
+    double ending;      // since when they should; 0: they should not
+    bool killed;        // because they did not
+    atomic_bool failed; // this process, as rank 0
 } launch;
 
 // In the child: only calls that are safe between fork and exec.
@@ -55,14 +61,14 @@ static void become_rank(const char *program, char **arguments, int rank, int nul
 }
 
 static ft_status start(launch *l, int rank, int null) {
-    char name[] = "ftengine", command[] = "rank", numbers[3][12];
+    char name[] = "ftengine", numbers[3][12];
     const char *program = ft_context_now()->program;
     char **arguments = ft_calloc((size_t)l->argc + 6, sizeof *arguments, "the arguments of a rank");
     if (arguments == NULL) return FT_NO_MEMORY;
     snprintf(numbers[0], sizeof numbers[0], "%d", rank);
     snprintf(numbers[1], sizeof numbers[1], "%d", l->ranks);
     snprintf(numbers[2], sizeof numbers[2], "%d", l->file);
-    char *const first[] = {name, command, numbers[0], numbers[1], numbers[2]};
+    char *const first[] = {name, (char *)l->command, numbers[0], numbers[1], numbers[2]};
     memcpy(arguments, first, sizeof first);
     if (l->argc > 0) memcpy(arguments + 5, l->argv, (size_t)l->argc * sizeof *arguments);
     const pid_t parent = getpid(), pid = fork();
@@ -79,7 +85,7 @@ static ft_status start_all(launch *l) {
     if (null < 0) return ft_fail_errno(FT_FAILED, errno, "/dev/null", "cannot open");
     fflush(NULL); // or what is buffered would be written twice
     ft_status status = FT_OK;
-    for (int r = 0; status == FT_OK && r < l->ranks; r++)
+    for (int r = l->first; status == FT_OK && r < l->ranks; r++)
         status = start(l, r, null);
     close(null);
     return status;
@@ -152,8 +158,9 @@ static void watch(launch *l) {
         if (asked != 0 && !told && l->child[0].pid > 0)
             kill(l->child[0].pid, asked); // a terminal has told all; others only this process
         told = told || asked != 0;
-        if (l->ending == 0 && some_failed(l)) l->ending = ft_now();
-        if (l->ending > 0 && ft_now() - l->ending > patience) l->killed = true, kill_all(l, SIGKILL);
+        if (l->ending == 0 && (some_failed(l) || atomic_load(&l->failed))) l->ending = ft_now();
+        if (l->ending > 0 && ft_now() - l->ending > (l->first > 0 ? patience_behind : patience))
+            l->killed = true, kill_all(l, SIGKILL);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
 }
@@ -167,10 +174,10 @@ static ft_status outcome(const launch *l) {
     if (l->dead >= 0) {
         explain_death(l->dead, l->signal, &error);
         ft_error_restore(&error);
-        ft_hint(
-            "rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last checkpoint, "
-            "and distributed.max_restarts=3 does so by itself",
-            l->dead);
+        if (l->first == 0)
+            ft_hint("rank-%d.log in the run directory has what it said; `ftengine train RUN` goes on from the last "
+                    "checkpoint, and distributed.max_restarts=3 does so by itself",
+                    l->dead);
         return FT_FAILED;
     }
     if (ft_shared_watch_failure(l->watch, &rank, &error)) {
@@ -184,19 +191,24 @@ static ft_status outcome(const launch *l) {
     return FT_OK;
 }
 
+// After a failure, which is kept.
+static void end_all(launch *l) {
+    ft_error error;
+    ft_error_save(&error);
+    l->killed = true;
+    kill_all(l, SIGKILL);
+    while (collect(l) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    ft_error_restore(&error);
+}
+
 // Once. note: what the first rank has left, its run directory.
 static ft_status attempt(launch *l, char note[static FT_SHARED_NOTE]) {
     FT_TRY(ft_shared_group_create(l->ranks, &l->file));
     ft_status status = ft_shared_watch_open(l->file, &l->watch);
     if (status == FT_OK) status = start_all(l);
     if (status != FT_OK) {
-        ft_error error;
-        ft_error_save(&error);
-        l->killed = true;
-        kill_all(l, SIGKILL);
-        while (collect(l) > 0)
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        ft_error_restore(&error);
+        end_all(l);
     } else {
         watch(l);
         status = outcome(l);
@@ -228,7 +240,7 @@ ft_status ft_ranks_run(int ranks, int64_t restarts, int argc, char **argv) {
     launch l = {.ranks = ranks, .argc = argc, .argv = argv};
     ft_stop_begin();
     for (int64_t again = 0;; again++) {
-        l = (launch){.ranks = ranks, .argc = l.argc, .argv = l.argv, .dead = -1};
+        l = (launch){.ranks = ranks, .argc = l.argc, .argv = l.argv, .command = "rank", .dead = -1};
         ft_status status = attempt(&l, note);
         if (status != FT_FAILED || !was_lost(&l) || again == restarts) return ft_arena_free(&arena), status;
         ft_warn("%s; restart %lld of at most %lld%s", ft_error_message(), (long long)again + 1, (long long)restarts,
@@ -252,7 +264,8 @@ static ft_status join(int argc, char **argv, ft_ranks **ranks) {
     for (int i = 0; i < 3; i++) {
         char rest;
         if (i >= argc || sscanf(argv[i], "%d%c", &number[i], &rest) != 1)
-            return ft_fail(FT_INVALID, "rank", "ftengine train with several devices starts ranks; nobody else does");
+            return ft_fail(FT_INVALID, "rank",
+                           "ftengine train and tune with several devices start ranks; nobody else does");
     }
     FT_TRY(ft_shared_group_join(number[2], number[0], number[1], &group));
     return ft_ranks_open(group, ranks);
@@ -263,6 +276,54 @@ static void name_rank(const ft_ranks *r, ft_status status, ft_error *error) {
     if (status == FT_INVALID || is_of_all(status)) return; // of the run, whoever found it
     snprintf(message, sizeof message, "rank %d on %s: %.800s", r->rank, r->group->host[r->rank], error->message);
     memcpy(error->message, message, sizeof message);
+}
+
+// A failure of this rank ends the group; it is set too.
+static ft_status work_in(ft_ranks *ranks, ft_rank_work work, void *given) {
+    ft_context *context = ft_context_now();
+    const ft_log_sink sink = context->sink;
+    if (ranks->rank > 0) context->sink.line = say_nothing; // its train.log is rank-N.log
+    ft_ranks_enter(ranks);
+    const ft_status status = work(given);
+    ft_ranks_enter(NULL);
+    if (status != FT_OK) {
+        ft_error error;
+        context->sink.line = say_nothing;
+        if (is_of_all(status))
+            ft_info("%s", ft_error_message());
+        else
+            ft_log_error(); // for the log alone
+        ft_error_save(&error);
+        name_rank(ranks, status, &error);
+        if (ranks->rank == 0 || !is_of_all(status)) ft_group_abort(ranks->group, &error);
+    }
+    context->sink = sink;
+    return status;
+}
+
+ft_status ft_ranks_follow(int argc, char **argv, ft_rank_work work, void *context) {
+    ft_ranks *ranks;
+    FT_TRY(join(argc, argv, &ranks));
+    const ft_status status = work_in(ranks, work, context);
+    ft_ranks_close(ranks);
+    ft_error_clear(); // who started it tells
+    return status;
+}
+
+// What `train` is called with.
+typedef struct train_call {
+    const ft_section *const *sections;
+    int argc;
+    char **argv;
+} train_call;
+
+static ft_status train(void *context) {
+    const train_call *c = context;
+    return ft_command_train(c->sections, c->argc, c->argv);
+}
+
+ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv) {
+    return work_in(ranks, train, &(train_call){sections, argc, argv});
 }
 
 // Of the first rank, where its run lies, for who starts it again.
@@ -279,35 +340,82 @@ static void note_dir(void *owner, const ft_run_news *news) {
     if (n->other != NULL) n->other->told(n->other->owner, news);
 }
 
-ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv) {
-    ft_context *context = ft_context_now();
-    if (ranks->rank > 0) context->sink.line = say_nothing; // its train.log is rank-N.log
-    ft_ranks_enter(ranks);
-    const ft_status status = ft_command_train(sections, argc, argv);
-    ft_ranks_enter(NULL);
-    if (status != FT_OK) {
-        ft_error error;
-        context->sink.line = say_nothing;
-        if (is_of_all(status))
-            ft_info("%s", ft_error_message());
-        else
-            ft_log_error(); // for the log alone
-        ft_error_save(&error);
-        name_rank(ranks, status, &error);
-        if (ranks->rank == 0 || !is_of_all(status)) ft_group_abort(ranks->group, &error);
-        context->sink.line = NULL;
-    }
+static ft_status train_noted(void *context) {
+    const ft_ranks *ranks = ft_ranks_present();
+    noter n = {.watch = {.owner = &n, .told = note_dir}, .group = ranks->group};
+    if (ranks->rank > 0) return train(context);
+    n.other = ft_run_set_watch(&n.watch);
+    const ft_status status = train(context);
+    ft_run_set_watch(n.other);
     return status;
 }
 
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv) {
+    const int own = argc < 3 ? argc : 3;
+    return ft_ranks_follow(argc, argv, train_noted, &(train_call){sections, argc - own, argv + own});
+}
+
+// ---- the first of them, in a process that has work of its own before and after
+
+static void *watch_beside(void *argument) {
+    watch(argument);
+    return NULL;
+}
+
+static ft_status take_part(launch *l, ft_rank_work work, void *context) {
+    ft_group *group;
     ft_ranks *ranks;
-    FT_TRY(join(argc, argv, &ranks));
-    noter n = {.watch = {.owner = &n, .told = note_dir}, .group = ranks->group};
-    if (ranks->rank == 0) n.other = ft_run_set_watch(&n.watch);
-    const ft_status status = ft_ranks_train(ranks, sections, argc - 3, argv + 3);
-    if (ranks->rank == 0) ft_run_set_watch(n.other);
+    ft_error error;
+    const int file = l->file;
+    l->file = -1; // the group's
+    ft_status status = ft_shared_group_join(file, 0, l->ranks, &group);
+    if (status == FT_OK) status = ft_ranks_open(group, &ranks);
+    if (status != FT_OK) {
+        ft_error_save(&error);
+        ft_shared_watch_abort(l->watch, 0, &error);
+        return status;
+    }
+    status = work_in(ranks, work, context);
+    ft_error_save(&error);
     ft_ranks_close(ranks);
-    ft_error_clear();
+    ft_error_restore(&error);
+    return status;
+}
+
+// The first failure of all. Of this rank's own there is nothing to name.
+static ft_status first_failure(const launch *l, ft_status own) {
+    ft_error error;
+    int rank;
+    if (own == FT_OK) return outcome(l);
+    if (!ft_shared_watch_failure(l->watch, &rank, &error) || rank == 0) return own;
+    ft_error_restore(&error);
+    return error.code;
+}
+
+static ft_status lead(launch *l, ft_rank_work work, void *context) {
+    pthread_t watcher;
+    ft_error error;
+    ft_status status = start_all(l);
+    const int failed = status == FT_OK ? pthread_create(&watcher, NULL, watch_beside, l) : 0;
+    if (failed != 0) status = ft_fail_errno(FT_FAILED, failed, "rank", "cannot start a thread");
+    if (status != FT_OK) {
+        end_all(l);
+        return status;
+    }
+    status = take_part(l, work, context);
+    ft_error_save(&error);
+    atomic_store(&l->failed, status != FT_OK);
+    pthread_join(watcher, NULL);
+    ft_error_restore(&error);
+    return first_failure(l, status);
+}
+
+ft_status ft_ranks_lead(int ranks, const char *command, int argc, char **argv, ft_rank_work work, void *context) {
+    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .command = command, .first = 1, .dead = -1};
+    FT_TRY(ft_shared_group_create(ranks, &l.file));
+    ft_status status = ft_shared_watch_open(l.file, &l.watch);
+    if (status == FT_OK) status = lead(&l, work, context);
+    ft_shared_watch_close(l.watch);
+    if (l.file >= 0) close(l.file);
     return status;
 }

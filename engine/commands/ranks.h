@@ -18,4 +18,16 @@ ft_status ft_command_rank(const ft_section *const *sections, int argc, char **ar
 // is set too.
 ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv);
 
+// ---- work that is no `train` of a command line
+
+typedef ft_status (*ft_rank_work)(void *context); // of a rank; ft_ranks_present() says which
+
+// This process is rank 0 of `ranks` for as long as `work` takes. The others are processes `ftengine COMMAND R N FILE`
+// with these arguments, started and watched as above: they end with this process, and have ended when this returns. The
+// first failure of any is the error; one that is killed ends the work of all (FT_FAILED, with its name). The calling
+// thread has to be one that lives as long as the process: the kernel takes its end for that of the process.
+ft_status ft_ranks_lead(int ranks, const char *command, int argc, char **argv, ft_rank_work work, void *context);
+// One of the others; argv: R N FILE and what follows. As with ft_command_rank the error is told elsewhere.
+ft_status ft_ranks_follow(int argc, char **argv, ft_rank_work work, void *context);
+
 #endif

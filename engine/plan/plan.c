@@ -5,6 +5,7 @@
 #include "engine/train/fit/autofit.h"
 #include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
+#include "engine/train/job/alone.h"
 #include "engine/train/job/features.h"
 #include "engine/plan/planning.h"
 #include "engine/train/room/budget.h"
@@ -30,6 +31,7 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->eval = room->eval_capacity;
     plan->trunk = room->plan.trunk;
     plan->features = room->job->features.on;
+    plan->alone = ft_job_alone(room->job);
     plan->eval_extra = room->eval_extra;
     plan->checkpoint_every = model->checkpoint_every;
     plan->keeps_activation = model->keeps_activation;

@@ -46,6 +46,7 @@ typedef struct ft_plan {
     int64_t rows_save;                     // bytes of the device that memory.active_vocabulary saves; 0: all rows are there
     ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
     ft_capacity trunk;       // of the pass that makes features; tokens 0: there is none
+    const char *alone;       // as ft_job_alone (engine/train/job/alone.h)
     bool features;           // steps and evaluations read features: train and eval count rows
     size_t eval_extra;       // bytes held for it beyond what training needs
     int64_t checkpoint_every; // 0: off

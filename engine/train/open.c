@@ -1,6 +1,7 @@
 // open.c - from a configuration to a trainer that can take its first step, with what it says on the way.
 #include "engine/config/device_list.h"
 #include "engine/train/fit/autofit.h"
+#include "engine/train/job/alone.h"
 #include "engine/train/job/data_report.h"
 #include "engine/train/job/features.h"
 #include "engine/train/fit/eval_budget.h"
@@ -132,9 +133,7 @@ ft_status ft_room_check_host(ft_room *room) {
 static ft_status check_ranks(const ft_trainer *t) {
     const ft_ranks *r = t->room.ranks;
     if (r == NULL) return FT_OK;
-    const char *what = t->job.features.on                                    ? "training a head alone on a frozen model"
-                       : ft_model_config_reads_pictures(&t->job.model_config) ? "a model of pictures"
-                                                                              : NULL;
+    const char *what = ft_job_alone(&t->job);
     if (what != NULL) {
         ft_fail(FT_INVALID, "device.name", "not with several devices (%s): %s", t->room.config->device.name, what);
         ft_hint("device.name=%s trains it on one", ft_device_list_is_apart(t->room.config->device.name) ? "cuda" : "cpu");

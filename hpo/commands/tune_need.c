@@ -21,8 +21,15 @@ static const uint64_t SEED = 26; // of a sample, as for `ftengine plan`
 
 static size_t least_of(size_t a, size_t b) { return a == 0 || b < a ? b : a; }
 
-static void add(ft_tuning_need *need, const ft_plan *plan, size_t *smallest) {
-    const size_t peak = plan->host.peak;
+// Of a trial's processes together: what its ranks have in common is the first one's, which was planned.
+static size_t of_ranks(const ft_plan *plan, int ranks) {
+    const size_t common = plan->memory.peak_common, first = plan->host.peak;
+    return first + (size_t)(ranks - 1) * (first > common ? first - common : 0);
+}
+
+static void add(ft_tuning_need *need, const ft_plan *plan, int ranks, size_t *smallest) {
+    const size_t peak = of_ranks(plan, ranks), others = (size_t)ranks * plan->host_others.peak;
+    if (plan->alone != NULL) snprintf(need->alone, sizeof need->alone, "%s", plan->alone);
     const bool fits = !plan->process_short;
     *smallest = least_of(*smallest, peak);
     if (!fits) return;
@@ -39,7 +46,7 @@ static void add(ft_tuning_need *need, const ft_plan *plan, size_t *smallest) {
         need->device_trunk = weights;
         need->device_bytes = plan->budget_bytes;
     }
-    if (plan->host_others.peak > need->others) need->others = plan->host_others.peak;
+    if (others > need->others) need->others = others;
 }
 
 // Has it frozen weights that other trials can have in common with it (engine/train/room/company.h)?
@@ -68,7 +75,8 @@ static void predict_gain(const ft_config *point, const ft_plan *plan, ft_tuning_
 }
 
 // Points as far apart in their list as they can be: of a large space its corners come first.
-static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuning_need *need) {
+static ft_status plan_points(const ft_config *config, ft_points *points, const ft_trial_devices *devices, ft_tuning_need *need) {
+    const int ranks = (int)ft_study_options_of(config)->devices_per_trial;
     const double began = ft_now();
     const int64_t count = points->count < POINTS ? points->count : POINTS;
     int64_t planned = 0;
@@ -79,9 +87,10 @@ static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuni
         ft_plan plan;
         char missing[FT_PLAN_MISSING];
         ft_status status = ft_points_config(points, config, i * points->count / count, &point);
+        if (status == FT_OK && devices->count > 0) point.device.name = devices->list[0];
         if (status == FT_OK) status = ft_plan_find_texts(&point, missing);
         if (status == FT_OK) status = ft_plan_run(&point, &(ft_plan_request){.budget_bytes = 0}, &plan);
-        if (status == FT_OK) add(need, &plan, &smallest);
+        if (status == FT_OK) add(need, &plan, ranks, &smallest);
         if (status == FT_OK) share = share && can_share(&point, &plan);
         if (status == FT_OK && share) predict_gain(&point, &plan, need);
         if (status == FT_OK) planned++;
@@ -106,11 +115,15 @@ static ft_status plan_space(const ft_config *config, ft_tuning_need *need) {
     ft_run_observer observer = {.name = "", .alive = alive, .beside = ft_tuning_coordinator_bytes()};
     ft_run_observe(&observer);
     ft_log_set_level(FT_LOG_SILENT); // the trials say it
+    ft_arena arena = {0};
+    ft_trial_devices devices;
     ft_status status = ft_space_read(config, &space);
+    if (status == FT_OK) status = ft_trial_devices_find(config, &arena, &devices);
     if (status == FT_OK) status = ft_points_make(&space, true, SEED, &points);
-    if (status == FT_OK) status = plan_points(config, &points, need);
+    if (status == FT_OK) status = plan_points(config, &points, &devices, need);
     ft_points_free(&points);
     ft_space_free(&space);
+    ft_arena_free(&arena);
     return status;
 }
 

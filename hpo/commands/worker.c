@@ -1,11 +1,11 @@
 // worker.c - `ftengine worker SOCKET STUDY`: trains the trials that the study's coordinator sends (hpo/workers/worker.h).
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
-#include "engine/train/repeat/repeat.h"
 #include "engine/train/room/company.h"
 #include "engine/train/room/admission.h"
 #include "engine/train/room/observer.h"
 #include "hpo/commands/commands.h"
+#include "hpo/commands/worker_ranks.h"
 #include "hpo/space/options_study.h"
 #include "hpo/workers/worker.h"
 
@@ -44,17 +44,6 @@ static void ended(void *context, size_t peak) {
 
 static bool keeps(void *context) { return ft_worker_keeps(((trial *)context)->worker); }
 
-static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *config) {
-    const char *path = ft_path_join(arena, job->directory, "config.ini");
-    FT_TRY(path != NULL ? ft_study_config_load(config, 1, &path, 0, NULL) : FT_NO_MEMORY);
-    config->output.dir = job->directory;
-    config->output.exists = FT_EXISTS_RESUME;
-    config->device.wait = job->wait;
-    config->device.wait_timeout = job->wait_timeout;
-    config->device.check_interval = job->check_interval;
-    return FT_OK;
-}
-
 // What the run would have needed, had there been enough. A refusal while it was planned has that for its reason.
 static void measure(const ft_config *config, const ft_memory_refusal *refusal, ft_worker_job *job) {
     ft_error error;
@@ -71,7 +60,6 @@ static void measure(const ft_config *config, const ft_memory_refusal *refusal, f
 
 static ft_status run_trial(ft_worker *worker, ft_worker_job *job) {
     char name[48];
-    ft_arena arena = {0};
     ft_config config = {0};
     snprintf(name, sizeof name, "Trial %lld - ", (long long)job->trial);
     trial own = {worker, job};
@@ -87,8 +75,8 @@ static ft_status run_trial(ft_worker *worker, ft_worker_job *job) {
     ft_run_observe(&observer);
     ft_atomic_wait_for_disk(!job->taken);
     ft_memory_refusal refusal = {.bytes = 0};
-    ft_status status = load(job, &arena, &config);
-    if (status == FT_OK) status = ft_train_all(&config, &refusal);
+    ft_status status = ft_trial_load(job, &config);
+    if (status == FT_OK) status = ft_trial_train(job, &config, &refusal);
     ft_run_observe(NULL);
     ft_atomic_wait_for_disk(true);
     if (status == FT_NO_MEMORY && refusal.bytes > 0) {
@@ -96,7 +84,6 @@ static ft_status run_trial(ft_worker *worker, ft_worker_job *job) {
         if (!refusal.planned) ft_advise(&config, &refusal);
     }
     ft_config_free(&config);
-    ft_arena_free(&arena);
     return status;
 }
 
@@ -134,6 +121,10 @@ static ft_status serve_pack(int count, const int *sockets, const char *study) {
 
 ft_status ft_command_worker(const ft_section *const *sections, int argc, char **argv) {
     int sockets[MOST_SOCKETS];
+    if (argc == 5) {
+        ft_worker_show_crashes();
+        return ft_trial_rank(argc, argv);
+    }
     const int count = argc == 2 ? read_sockets(argv[0], sockets) : 0;
     if (count == 0) {
         ft_fail(FT_INVALID, "worker", "is started by `ftengine tune`, with a socket and the study's directory");

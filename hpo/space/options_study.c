@@ -148,6 +148,12 @@ static const ft_option rows[] = {
                 "least so many run at the same time, whatever study.parallel is. "
                 "auto: all of study.parallel where there is no memory for as many processes or copies of the model, or where a plan "
                 "predicts at least 20% less time; else 1."),
+    INT(study.devices_per_trial, FREE, "1", 1, 64, .unit = "devices", .elsewhere = "gpus_per_trial resources_per_trial",
+        .help = "How many devices train a trial together, as a run with so many in device.name: 2 with "
+                "device.name=cpu is two processes that divide the threads of the trial's worker. Results are those of "
+                "one device, to the bit. Of the GPUs in device.name (cuda:0,cuda:1 or cuda:all) each trial takes so "
+                "many; GPUs train no run together yet. Not with study.pack, several seeds or folds, train.deadline, "
+                "memory.offload, models of pictures, and heads alone on frozen models."),
     INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials",
         .elsewhere = "max_tasks_per_child maxtasksperchild",
         .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where "

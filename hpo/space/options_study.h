@@ -35,6 +35,7 @@ typedef struct ft_study_options {
     int64_t max_failures;                  // in a row; 0: never
     int64_t parallel;                      // workers; FT_AUTO: as many as suit the machine
     int64_t pack;                          // trials of a worker at a time; FT_AUTO: what pays
+    int64_t devices_per_trial;             // ranks of a trial
     int64_t worker_trials;                 // after which a worker is replaced; 0: never
     int64_t max_retries;                   // of a trial that something else broke off
     double heartbeat_timeout;              // seconds without a sign of life; 0: never

@@ -79,7 +79,7 @@ static ft_status refuse_killed(void) {
 static void choose_pack(ft_tuning *t, const ft_tuning_need *need, const ft_host_limits *limits) {
     ft_host_verdict verdict;
     const int asked = ft_slots_asked(t);
-    if (t->options->pack != FT_AUTO) return;
+    if (t->options->pack != FT_AUTO || t->options->devices_per_trial > 1) return;
     t->pack = ft_pack_of(need, asked, ft_crew_of(t->config, need, t->coordinator, limits, asked, 1, &verdict));
     if (t->pack > 1 && need->gain >= WORTH) ft_info("pack       %d trials share a process: by plan, their steps together take 1 / %.2f of the time, and the model is there once", t->pack, need->gain);
     else if (t->pack > 1) ft_info("pack       %d trials share a process: by plan, there is no memory for a model of each", t->pack);

@@ -80,6 +80,18 @@ static ft_status check_space(ft_tuning *t) {
     return FT_INVALID;
 }
 
+// What trials of several devices cannot be. What only some values of the space make so ends the trials that have them.
+static ft_status check_devices(ft_tuning *t, const ft_tuning_need *need) {
+    static const char option[] = "study.devices_per_trial";
+    FT_TRY(ft_trial_devices_find(t->config, &t->arena, &t->devices));
+    if (t->devices.count == 0) return FT_OK;
+    if (in_space(t, "device.name")) return ft_fail(FT_INVALID, option, "not with device.name in [space]: the devices are dealt out to trials");
+    if (t->options->devices_per_trial == 1 || need->alone[0] == '\0') return FT_OK;
+    ft_fail(FT_INVALID, option, "not with several devices (%s): %s", t->devices.list[0], need->alone);
+    ft_hint("%s=1", option);
+    return FT_INVALID;
+}
+
 // Their makers know what goes together.
 static ft_status check_sampler_and_pruner(ft_tuning *t) {
     bool maximize[FT_OBJECTIVE_LIMIT] = {false};
@@ -199,6 +211,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_limits_read(t->config, &t->arena, &t->limits));
     FT_TRY(check_paths(t));
     FT_TRY(check_sampler_and_pruner(t));
+    FT_TRY(check_devices(t, &call->need));
     FT_TRY(ft_tuning_fit_crew(t, &call->need));
     FT_TRY(locate(t, call));
     t->there = existing_part(&t->arena, t->directory);

@@ -83,6 +83,7 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
     const ft_config *c = t->config;
     const ft_worker_order order = {.trial = slot->number,
                                    .directory = slot->directory + strlen(t->directory) + 1,
+                                   .devices = ft_trial_devices_of(&t->devices, (int)(slot - t->slots)),
                                    .wait = c->device.wait,
                                    .wait_timeout = c->device.wait_timeout,
                                    .check_interval = c->device.check_interval,
@@ -127,7 +128,8 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 // ---- open and close -------------------------------------------------------------------------------------------------
 
 static int at_a_time(const ft_tuning *t) {
-    const int own = (int)t->config->device.threads, suits = ft_cpu_threads() / (own > 0 ? own : 1);
+    const int own = (int)t->config->device.threads, ranks = (int)t->options->devices_per_trial;
+    const int suits = ft_cpu_threads() / (own > ranks ? own : ranks);
     if (t->options->parallel != FT_AUTO) return (int)t->options->parallel;
     return suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
 }

@@ -33,6 +33,7 @@
 #include "hpo/space/space.h"
 #include "hpo/storage/locate.h"
 #include "hpo/storage/storage.h"
+#include "hpo/study/devices.h"
 #include "hpo/study/full_disk.h"
 #include "hpo/study/trial.h"
 
@@ -46,6 +47,7 @@ typedef struct ft_tuning_need {
     size_t device_trunk, device_largest, device_bytes; // the same on a GPU, and what a trial reserves there, of what it has; 0: they are on the CPU
     double gain;           // predicted: FT_PACK_PLANNED trials' steps one after the other, by that of a batch as large as all of them; 0: unknown
     bool fits;             // some point does
+    char alone[64];        // what of some point several devices cannot train together; "": nothing
     bool all;              // every point of the space was planned
     int unread;            // points whose texts could not be read for want of memory
     bool killed;           // so it was of all, or the process that planned was killed for want of memory
@@ -106,6 +108,7 @@ typedef struct ft_tuning {
     int slot_count;
     int pack;               // trials of a worker at a time, as found out; 0: nobody has
     int crew;               // trials at a time that there is memory for; 0: nobody knows
+    ft_trial_devices devices; // of each trial; in `arena`
     size_t coordinator;     // bytes that this process may come to hold
     int threads;            // of each worker; 0: those of device.threads
     int64_t fresh;          // the trial that this process asked for last, -1: the last one was in the queue

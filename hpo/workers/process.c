@@ -107,8 +107,8 @@ ft_status ft_worker_process_run(ft_worker_process *p, const ft_worker_order *ord
     p->stopping = false;
     p->trials++;
     return ft_channel_send(&p->channel,
-                           json_pack("{s:s, s:I, s:s, s:b, s:f, s:f, s:b, s:I}", "do", "run", "trial", (json_int_t)order->trial,
-                                     "directory", order->directory, "wait", order->wait, "wait_timeout",
+                           json_pack("{s:s, s:I, s:s, s:s, s:b, s:f, s:f, s:b, s:I}", "do", "run", "trial", (json_int_t)order->trial,
+                                     "directory", order->directory, "devices", order->devices != NULL ? order->devices : "", "wait", order->wait, "wait_timeout",
                                      order->wait_timeout, "check_interval", order->check_interval,
                                      "taken", order->taken, "beside", (json_int_t)order->beside));
 }

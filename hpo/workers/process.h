@@ -27,6 +27,7 @@ ft_status ft_worker_process_start_pack(const char *study, int threads, int count
 typedef struct ft_worker_order {
     int64_t trial;
     const char *directory; // of the trial, in that of the study; it must be there, with its config.ini
+    const char *devices;   // ft_worker_job.devices; NULL: as its config.ini says
     // How it waits for a device is not what it was when the trial was made, but what is wanted now: as device.wait, ...
     bool wait;
     double wait_timeout, check_interval;

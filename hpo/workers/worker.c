@@ -179,8 +179,10 @@ static void tell_end(ft_worker *w, const ft_worker_job *job, ft_status status) {
 void ft_worker_run_trial(ft_worker *w, ft_worker_function run, void *context, const json_t *message) {
     ft_arena arena = {0};
     const char *directory = json_string_value(json_object_get(message, "directory"));
+    const char *devices = json_string_value(json_object_get(message, "devices"));
     ft_worker_job job = {.trial = json_integer_value(json_object_get(message, "trial")),
                          .directory = ft_path_join(&arena, w->study, directory != NULL ? directory : ""),
+                         .devices = devices != NULL ? devices : "",
                          .wait = json_is_true(json_object_get(message, "wait")),
                          .wait_timeout = json_number_value(json_object_get(message, "wait_timeout")),
                          .check_interval = json_number_value(json_object_get(message, "check_interval")),
@@ -194,6 +196,7 @@ void ft_worker_run_trial(ft_worker *w, ft_worker_function run, void *context, co
 ft_status ft_worker_serve(int socket, const char *study, ft_worker_function run, void *context) {
     ft_worker w = {.channel = {.socket = socket}, .study = study};
     ft_status status = FT_OK;
+    (void)fcntl(socket, F_SETFD, FD_CLOEXEC); // a process that a trial starts would keep it open
     ft_stop_begin(); // SIGTERM may come when the trial it was meant for has just ended
     while (status == FT_OK && !w.channel.ended) {
         json_t *message;

@@ -34,6 +34,7 @@ typedef struct ft_worker ft_worker;
 typedef struct ft_worker_job {
     int64_t trial;
     const char *directory; // absolute
+    const char *devices;   // device.name, whatever DIRECTORY/config.ini says; "": as that says
     bool wait;             // for a device, as device.wait and its like; not what DIRECTORY/config.ini says
     double wait_timeout, check_interval;
     bool taken; // as ft_run_observer.taken: what is to stay is written to the disk by the coordinator

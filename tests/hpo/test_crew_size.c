@@ -81,7 +81,37 @@ static void packs(void **state) {
     assert_int_equal(ft_pack_of(&short_of, 8, 8), 8);
 }
 
+// Which devices the trials have: wrong are a GPU that two of them get before all are in use, one that is left over, and a CPU that is there once.
+static void devices(void **state) {
+    static const struct {
+        const char *names;
+        int each, count;     // count 0: refused
+        const char *list[3]; // of the first slots
+    } cases[] = {
+        {"cpu", 2, 1, {"cpu,cpu", "cpu,cpu", "cpu,cpu"}},
+        {"cpu,cpu,cpu", 2, 1, {"cpu,cpu", "cpu,cpu", "cpu,cpu"}},
+        {"cpu,cpu", 1, 1, {"cpu", "cpu", "cpu"}},
+        {"cuda:0,cuda:1", 1, 2, {"cuda:0", "cuda:1", "cuda:0"}},
+        {"cuda:0, cuda:1,cuda:3 ,cuda:4,cuda:5", 2, 2, {"cuda:0,cuda:1", "cuda:3,cuda:4", "cuda:0,cuda:1"}},
+        {"cuda:7,cuda:2", 2, 1, {"cuda:7,cuda:2", "cuda:7,cuda:2", "cuda:7,cuda:2"}},
+        {"cuda:0,cuda:1", 3, 0, {NULL}},
+        {"cuda", 2, 0, {NULL}},
+        {"cuda:0,cpu", 1, 0, {NULL}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_arena arena = {0};
+        ft_trial_devices found;
+        const ft_status status = ft_trial_devices_deal(cases[i].names, cases[i].each, &arena, &found);
+        assert_int_equal(status, cases[i].count > 0 ? FT_OK : FT_INVALID);
+        assert_int_equal(found.count, cases[i].count);
+        for (int slot = 0; slot < 3 && status == FT_OK; slot++) assert_string_equal(ft_trial_devices_of(&found, slot), cases[i].list[slot]);
+        ft_error_clear();
+        ft_arena_free(&arena);
+    }
+    assert_null(ft_trial_devices_of(&(ft_trial_devices){.count = 0}, 5));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(crews), cmocka_unit_test(packs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(crews), cmocka_unit_test(packs), cmocka_unit_test(devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

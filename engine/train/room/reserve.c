@@ -97,7 +97,6 @@ static ft_status enter_in_turn(const ft_run_observer *observer, ft_room *room, c
         ft_pack_wake(ft_pack_present());
         FT_TRY(status);
         status = alone ? enter_alone(room, where, request) : enter(room, where, request, false);
-        if (status == FT_OK) observer->entered(observer->context, where);
         if (status != FT_NO_DEVICE || alone) return status;
         ft_error_clear();
     }
@@ -116,15 +115,17 @@ ft_status ft_room_reserve_less(ft_room *room, const ft_memory_counters *planned,
 static ft_status enter_host_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
     ft_ranks *r = room->ranks;
     ft_admission_request all = *request;
+    const ft_run_observer *observer = ft_run_observer_of();
     const bool leads = ft_group_near(r->group)->rank == 0;
     if (leads) {
         for (int i = 0; i < r->ranks; i++)
             if (i != r->rank && ft_group_is_near(r->group, i)) all.bytes += ft_ranks_facts(r, i)->takes;
-        FT_TRY(enter(room, where, &all, request->wait));
+        FT_TRY(observer != NULL ? enter_in_turn(observer, room, where, &all) : enter(room, where, &all, request->wait));
         if (room->reservation != NULL) FT_TRY(ft_ledger_shrink(room->reservation, request->bytes));
     }
     FT_TRY(ft_group_barrier(r->group));
-    return leads ? FT_OK : enter(room, where, request, false);
+    if (!leads) FT_TRY(enter(room, where, request, false));
+    return ft_group_barrier(r->group); // only now others of the watcher's may try
 }
 
 // Each on its own device, one after the other in the order of the devices, so that two runs that want several of them do not wait for each other.
@@ -162,6 +163,7 @@ ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     if (room->ranks != NULL) FT_TRY(enter_ranks(room, &where, &request));
     else if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
     else FT_TRY(enter(room, &where, &request, request.wait));
+    if (observer != NULL && room->rank == 0) observer->entered(observer->context, &where);
     if (room->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(request.bytes, text), where.name);
     return FT_OK;
 }
