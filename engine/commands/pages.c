@@ -24,6 +24,7 @@ static const struct {
     {"FTENGINE_CUDA_MODULE", "the file with the CUDA kernels; by default beside the program or libftengine.so"},
     {"FTENGINE_ATTENTION", "attention's path on tensor cores: mma, wgmma (compute capability 9.0), owner or auto; by default wgmma where it was checked on this GPU, else mma"},
     {"FTENGINE_CUBLASLT", "the library cuBLASLt; by default that of CUDA_HOME, CONDA_PREFIX or the loader"},
+    {"FTENGINE_DUCKDB", "DuckDB's library, which reads Parquet; by default the loader's libduckdb.so"},
     {"HF_HOME, HF_HUB_CACHE", "where models that were pulled are kept"},
     {"HF_ENDPOINT, HF_TOKEN", "which hub is asked for models, and as whom"},
     {"SSL_CERT_FILE, REQUESTS_CA_BUNDLE", "whose certificates are accepted"},

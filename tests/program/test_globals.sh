@@ -17,6 +17,8 @@ ini.c.o          once     the parser's library has settings of the process: set 
 ini.c.o          comments one of these settings, whose type is not const; nobody writes it
 curl_library.c.o once     libcurl is loaded once a process
 curl_library.c.o found    its functions; written under that once
+duckdb_library.c.o once   DuckDB's library is loaded once a process
+duckdb_library.c.o found  its functions; written under that once
 pq_library.c.o   once     libpq is loaded once a process
 pq_library.c.o   found    its functions; written under that once
 "

@@ -33,6 +33,7 @@ void ft_blocks_pace(ft_blocks *b, double seconds) {
 }
 
 void ft_blocks_close(ft_blocks *b) {
+    ft_parquet_close(b->parquet);
     if (b->file > STDIN_FILENO) close(b->file);
     free(b->data);
     for (int i = 0; i < b->stages; i++) {
@@ -45,6 +46,7 @@ void ft_blocks_close(ft_blocks *b) {
 
 // Reads once.
 static ft_status read_file(ft_blocks *b, char *out, size_t room, size_t *got, bool *ended) {
+    if (b->parquet != NULL) return ft_parquet_read(b->parquet, out, room, got, ended);
     ssize_t bytes;
     do bytes = read(b->file, out, room);
     while (bytes < 0 && errno == EINTR);
@@ -204,6 +206,24 @@ static ft_status add_stage(ft_blocks *b, ft_coding coding) {
     return FT_OK;
 }
 
+// What follows are JSON lines of the rows. Its bytes are hashed all the same, and how far one is in them says nothing.
+static ft_status begin_parquet(ft_blocks *b) {
+    while (b->hash != NULL && !b->ended) {
+        size_t got;
+        FT_TRY(read_file(b, b->data, b->capacity, &got, &b->ended));
+    }
+    FT_TRY(ft_parquet_open(b->file, ft_source_display(b->path), &b->parquet));
+    const char *bytes = ft_parquet_left_out(b->parquet);
+    if (bytes != NULL) ft_info("%s: columns of bytes are left out: %s", ft_source_display(b->path), bytes);
+    b->request.format = FT_FORMAT_JSONL;
+    b->encoding = FT_ENCODING_UTF8;
+    b->known = true;
+    b->ended = false;
+    b->length = 0;
+    b->size = 0;
+    return FT_OK;
+}
+
 // UTF-16 that no mark tells of has an even number of bytes, where they are known.
 static ft_coding utf16_of(const ft_blocks *b) {
     bool marked;
@@ -215,6 +235,7 @@ static ft_coding utf16_of(const ft_blocks *b) {
 static ft_status look(ft_blocks *b) {
     const bool line = b->length >= 4 && memchr(b->data, '\n', b->length) != NULL && memchr(b->data, '\0', b->length) == NULL;
     if (b->known || !(b->ended || b->length >= 16 || line)) return FT_OK;
+    if (b->stages == 0 && b->size > 0 && ft_is_parquet(b->data, b->length)) return begin_parquet(b);
     if (b->stages == 0) FT_TRY(ft_refuse_kind(ft_source_display(b->path), b->data, b->length));
     const ft_coding packing = b->stages == 0 ? ft_source_packing(b->data, b->length) : FT_CODING_NONE;
     if (packing != FT_CODING_NONE) return add_stage(b, packing);

@@ -2,10 +2,11 @@
 // that does not grow with the file.
 //
 // What is packed, or in UTF-16, is decoded as it is read (decode.h); a mistake in a row is then found before damage behind it. Windows-1252 is told from broken UTF-8 by the first piece that is not
-// ASCII. A pipe is not waited for: what has come is a piece as soon as it ends behind a row.
+// ASCII. A Parquet file is read as JSON lines (parquet.h), unless it comes from a pipe. A pipe is not waited for: what has come is a piece as soon as it ends behind a row.
 #ifndef FT_BLOCKS_H
 #define FT_BLOCKS_H
 
+#include "engine/data/tables/parquet.h"
 #include "engine/data/tables/source.h"
 #include "engine/data/tables/table.h"
 
@@ -25,6 +26,7 @@ typedef struct ft_blocks {
         bool last;  // nothing comes behind
     } stage[2]; // unpacks; makes UTF-8 of UTF-16
     int stages;
+    ft_parquet *parquet; // what is read instead of the file; NULL: it is none
     char *data;  // [length] was read and not handed out yet
     size_t length, capacity;
     size_t bytes;       // about so many are a piece; the caller may change it. SIZE_MAX: all of them

@@ -1,5 +1,7 @@
 #include "engine/data/tables/formats.h"
 
+#include "engine/data/tables/parquet.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +166,9 @@ ft_task ft_file_task(const char *path, ft_format format) {
     const bool regular = stat(path, &facts) == 0 && S_ISREG(facts.st_mode); // what is read of a pipe is gone
     char *data = regular ? malloc(LOOK) : NULL;
     FILE *file = data != NULL ? fopen(path, "rbe") : NULL;
-    const ft_task task = file != NULL ? task_of_content(data, fread(data, 1, LOOK, file), format) : FT_TASK_AUTO;
+    size_t length = file != NULL ? fread(data, 1, LOOK, file) : 0;
+    if (ft_is_parquet(data, length)) length = ft_parquet_peek(path, data, LOOK), format = FT_FORMAT_JSONL;
+    const ft_task task = length > 0 ? task_of_content(data, length, format) : FT_TASK_AUTO;
     if (file != NULL) fclose(file);
     free(data);
     return task;

@@ -1,11 +1,14 @@
 #include "engine/data/tables/table.h"
 
 #include "base/files.h"
+#include "base/sha256.h"
 #include "base/spill.h"
 #include "base/utf8.h"
+#include "engine/data/tables/blocks.h"
 #include "engine/data/tables/columns.h"
 #include "engine/data/tables/formats.h"
 #include "engine/data/tables/kinds.h"
+#include "engine/data/tables/parquet.h"
 #include "engine/data/tables/records.h"
 #include "engine/data/tables/source.h"
 
@@ -342,20 +345,43 @@ ft_status ft_table_parse(char *data, size_t length, size_t most, const char *nam
 // A file of which much, or much more, would be in memory: packed texts are several times their file.
 static bool is_large(const char *path) {
     struct stat facts;
-    char first[4];
+    char first[8];
     if (strcmp(path, "-") == 0 || stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
     if (facts.st_size >= FT_TABLE_LARGE) return true;
     FILE *file = facts.st_size >= FT_TABLE_LARGE / 8 ? fopen(path, "rbe") : NULL;
     if (file == NULL) return false;
-    const bool packed = ft_source_packing(first, fread(first, 1, sizeof first, file)) != FT_CODING_NONE;
+    const size_t got = fread(first, 1, sizeof first, file);
+    const bool packed = ft_source_packing(first, got) != FT_CODING_NONE || ft_is_parquet(first, got);
     fclose(file);
     return packed;
+}
+
+// Of a file that is not its own rows: all of these at once.
+static ft_status read_rows_whole(const char *path, const ft_table_request *request, ft_table *table) {
+    unsigned char digest[32];
+    ft_sha256_state hash;
+    ft_blocks blocks;
+    bool found;
+    ft_sha256_begin(&hash);
+    ft_status status = ft_blocks_open(path, request, SIZE_MAX, &blocks);
+    blocks.hash = &hash;
+    if (status == FT_OK) status = ft_blocks_next(&blocks, table, &found);
+    if (status == FT_OK) {
+        ft_sha256_end(&hash, digest);
+        ft_sha256_hex(digest, table->sha256);
+        ft_arena_join(&table->arena, &blocks.layout.arena); // the names of the columns
+        status = ft_table_check_rows(table, path, request);
+    }
+    if (status != FT_OK) ft_table_free(table);
+    ft_blocks_close(&blocks);
+    return status;
 }
 
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
     memset(table, 0, sizeof *table);
     const bool words = request->format == FT_FORMAT_CONLL || request->words || request->questions; // rows need not end with a line
     if (!words && is_large(path)) return ft_table_read_large(path, request, PIECE, table);
+    if (ft_file_is_parquet(path)) return read_rows_whole(path, request, table);
     char *data = NULL;
     size_t length = 0;
     FT_TRY(ft_refuse_address(path));
