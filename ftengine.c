@@ -251,7 +251,8 @@ static const ft_command commands[] = {
      "Without an argument it prints every option with its meaning, bounds and default; --markdown and --man print the same as\n"
      "a page of the reference and as the manual page ftengine-config(5). --json is for programs: without an argument types, bounds,\n"
      "choices, defaults and names known elsewhere, else the value of every option as text.\n"},
-    {"completion", NULL, "completion bash|zsh|fish", "completions for a shell",
+    {"completion", NULL, "completion bash|zsh|fish [--json]", "completions for a shell",
+     "  --json          one JSON document, with the script in it\n\n"
      "Prints a script that completes commands, flags, options and their values:\n\n"
      "  source <(ftengine completion bash)\n"
      "  ftengine completion zsh >~/.zfunc/_ftengine\n"
@@ -287,10 +288,19 @@ static bool print_page(const char *form, ft_status *status) {
 }
 
 static ft_status complete(int argc, char **argv) {
-    if (argc == 1) return ft_pages_completion(argv[0], COMMANDS, commands, ft_study_sections, stdout);
-    ft_fail(FT_INVALID, "completion", "give one shell");
-    ft_hint("ftengine completion bash|zsh|fish");
-    return FT_INVALID;
+    ft_arena arena = {0};
+    ft_words words;
+    bool json = false;
+    const ft_flag flags[] = {{"--json", NULL, &json}};
+    ft_status status = ft_parse_words("completion", argc, argv, 1, flags, &arena, &words);
+    if (status == FT_OK && (words.plain_count != 1 || words.override_count != 0)) {
+        status = ft_fail(FT_INVALID, "completion", "give one shell");
+        ft_hint("ftengine completion bash|zsh|fish [--json]");
+    }
+    if (status == FT_OK && json) status = ft_pages_completion_json(words.plain[0], COMMANDS, commands, ft_study_sections);
+    else if (status == FT_OK) status = ft_pages_completion(words.plain[0], COMMANDS, commands, ft_study_sections, stdout);
+    ft_arena_free(&arena);
+    return status;
 }
 
 static void print_version(void) {

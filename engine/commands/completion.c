@@ -3,6 +3,7 @@
 #include "engine/commands/pages.h"
 #include "engine/config/options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // ---- what is completed ----------------------------------------------------------------------------------------------
@@ -179,4 +180,21 @@ ft_status ft_pages_completion(const char *shell, int count, const ft_command *co
         return FT_INVALID;
     }
     return FT_OK;
+}
+
+ft_status ft_pages_completion_json(const char *shell, int count, const ft_command *commands, const ft_section *const *sections) {
+    char *script = NULL;
+    size_t length = 0;
+    bool failed = false;
+    FILE *memory = open_memstream(&script, &length);
+    if (memory == NULL) return ft_fail_memory(0, "completions");
+    ft_status status = ft_pages_completion(shell, count, commands, sections, memory);
+    if (fclose(memory) != 0 && status == FT_OK) status = ft_fail_memory(0, "completions");
+    if (status == FT_OK) {
+        json_t *document = json_pack("{s:i, s:s}", "format_version", 1, "shell", shell);
+        ft_json_put(document, "script", json_stringn(script, length), &failed);
+        status = ft_print_document(document, failed);
+    }
+    free(script);
+    return status;
 }

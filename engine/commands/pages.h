@@ -12,5 +12,7 @@ void ft_pages_man(int count, const ft_command *commands, FILE *out);
 ft_status ft_pages_json(int count, const ft_command *commands);
 // `ftengine completion bash|zsh|fish`. FT_INVALID for another shell.
 ft_status ft_pages_completion(const char *shell, int count, const ft_command *commands, const ft_section *const *sections, FILE *out);
+// The same as a document: "shell", "script".
+ft_status ft_pages_completion_json(const char *shell, int count, const ft_command *commands, const ft_section *const *sections);
 
 #endif

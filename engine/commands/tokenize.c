@@ -111,6 +111,7 @@ static ft_status put_error(void) {
     bool failed = line == NULL;
     char text[1700];
     snprintf(text, sizeof text, "%s: %s", ft_error_where(), ft_error_message());
+    ft_json_put(line, "format_version", json_integer(1), &failed);
     if (line != NULL) ft_json_put(line, "error", ft_json_text(text), &failed);
     ft_error_clear();
     return put_line(line, failed);
@@ -120,6 +121,7 @@ static ft_status put_tokens(job *j, bool rendered, bool language) {
     json_t *line = json_object();
     bool failed = line == NULL, pair = false;
     if (line == NULL) return ft_fail_memory(0, "a line of tokens");
+    ft_json_put(line, "format_version", json_integer(1), &failed);
     if (rendered) ft_json_put(line, "text", json_stringn(j->chat.text.data, j->chat.text.length), &failed);
     ft_json_put(line, "ids", numbers(&j->ids, &failed), &failed);
     ft_json_put(line, "pieces", pieces(j, &failed), &failed);

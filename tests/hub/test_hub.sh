@@ -86,7 +86,7 @@ pull org/small@main
 says "in the cache already"
 requests
 grep -q resolve log && fail "files were fetched twice"
-expect 0 "$FTENGINE" pull org/small@main --json
+expect 0 "$FTENGINE" pull org/small@main --json && is_document pull
 [ "$(json out '(d["name"], d["directory"], d["files"], d["fetched_files"], d["fetched_bytes"], d["commit"] in d["directory"])')" = "('org/small@main', '$directory', 3, 0, 0, True)" ] ||
     fail "the pull as JSON: $(cat out)"
 pull org/small@v2

@@ -58,7 +58,7 @@ for _ in $(seq 1200); do
 done
 [ -s ledger/cpu.notes ] || fail "the run says nothing: $(cat train.err)"
 step() { json <(head -1 out) 'd["devices"][0]["runs"][0]["step"]'; }
-watch 1 --json
+watch 1 --json && is_document devices_watch
 before=$(step)
 [ "$(json <(head -1 out) '[(r["pid"], r["run"], r["steps"], r["doing"], 0 < r["used_bytes"] <= r["taken_bytes"] <= r["reserved_bytes"]) for r in d["devices"][0]["runs"]]')" = \
     "[($run, '$scratch/a run', 2000000, 'trains', True)]" ] || fail "$(cat out)"

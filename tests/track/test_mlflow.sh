@@ -99,7 +99,7 @@ same plain
 holds store.json 'sum("/artifacts/model/MLmodel" in k for k in d["artifacts"]) == 2'
 # An adapter is files that PEFT reads. A server that keeps no files says so, and knows the run all the same.
 expect 0 "$FTENGINE" train $run output.dir=lora adapter.type=lora train.max_steps=3 eval.strategy=no
-expect 0 "$FTENGINE" track lora --model --json track.mlflow=$uri
+expect 0 "$FTENGINE" track lora --model --json track.mlflow=$uri && is_document track
 [ "$(json out 'd')" = "{'format_version': 1, 'told': 'lora'}" ] || fail "the document: $(cat out)"
 store
 holds store.json 'sorted(k.split("/artifacts/")[1] for k in d["artifacts"] if "/adapter/" in k) == sorted("adapter/" + f for f in __import__("os").listdir("lora/adapter"))'

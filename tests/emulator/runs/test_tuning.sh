@@ -25,7 +25,7 @@ assert len(shapes) == len(d["products"]) > 10
 PYTHON
 # The same choices, and the same file, whatever was measured before it.
 # shellcheck disable=SC2086
-expect 0 "$FTENGINE" tune-gemm $run --output again.json
+expect 0 "$FTENGINE" tune-gemm $run --output again.json --json && is_document tune_gemm
 cmp tuned.json again.json || fail "another file the second time"
 
 # Micro-batches that are filled up: as many sizes as they come in, not one a batch. An evaluation of many batches, whose size is

@@ -37,7 +37,7 @@ for i in 0 1; do
     step=$(find studies/cold/trials/0000$i/checkpoints -name 'step-*' -type d | sed 's/.*step-0*//' | sort -n | tail -1)
     [ -n "$step" ] || fail "no checkpoint of trial $i"
 done
-expect 0 "$FTENGINE" study thaw cold 0 1 --json
+expect 0 "$FTENGINE" study thaw cold 0 1 --json && is_document study_thaw
 [ "$(json out '[t["number"] for t in d["trials"]]')" = "[2, 3]" ] || fail "not trials 2 and 3: $(cat out)"
 expect 2 "$FTENGINE" study thaw cold 0
 says "goes on already, as trial 2"
