@@ -66,6 +66,10 @@ int ftengine_eval(ftengine *engine, int count, const char *const *words, char **
     return call(engine, ft_command_eval, 0, count, words, json);
 }
 
+int ftengine_report(ftengine *engine, int count, const char *const *words, char **json) {
+    return call(engine, ft_command_report, 0, count, words, json);
+}
+
 int ftengine_study(ftengine *engine, int count, const char *const *words, char **json) {
     return call(engine, ft_command_study, 1, count, words, json);
 }

@@ -114,6 +114,8 @@ int ftengine_resume(ftengine *engine, const char *run, int count, const char *co
 int ftengine_tune(ftengine *engine, int count, const char *const *words, char **json);
 // Metrics of a run or model directory on labelled data: {"RUN", "--data", "FILE"}.
 int ftengine_eval(ftengine *engine, int count, const char *const *words, char **json);
+// The page of a run, with its pictures: {"RUN", "--output", "FILE"}; "report" names it.
+int ftengine_report(ftengine *engine, int count, const char *const *words, char **json);
 // `ftengine study`, the first word being what is to be done: create, list, show, best, trials, enqueue, ask, tell, thaw or import.
 int ftengine_study(ftengine *engine, int count, const char *const *words, char **json);
 // What a configuration comes to; without words every option with its type, bounds, default and names known elsewhere.

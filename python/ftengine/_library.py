@@ -80,7 +80,7 @@ _FUNCTIONS = {  # name: result, arguments
     "error_where": (c_char_p, [c_void_p]), "error_hint": (c_char_p, [c_void_p, c_int]), "stop": (None, [c_void_p]),
     "on_message": (c_int, [c_void_p, c_int, _LINE, c_void_p]), "on_progress": (c_int, [c_void_p, _TOLD, c_void_p]),
     "set_program": (c_int, [c_void_p, c_char_p]), "plan": (c_int, _WORDS), "quote": (c_int, _WORDS), "train": (c_int, _WORDS), "tune": (c_int, _WORDS),
-    "eval": (c_int, _WORDS), "study": (c_int, _WORDS), "config": (c_int, _WORDS),
+    "eval": (c_int, _WORDS), "report": (c_int, _WORDS), "study": (c_int, _WORDS), "config": (c_int, _WORDS),
     "resume": (c_int, [c_void_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_void_p)]),
     "devices": (c_int, [c_void_p, POINTER(c_void_p)]), "best_device": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "load": (c_int, [c_void_p, c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_void_p)]), "unload": (c_int, [c_void_p]),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 from ._show import bytes_text, escape, memory_html, table_html
+
+if TYPE_CHECKING:
+    from ._report import Plot, Report
 
 
 class Run:
@@ -70,6 +73,17 @@ class Run:
         from . import resume
 
         return resume(self.path, **options)
+
+    def report(self, path: Optional[Any] = None, texts: bool = True) -> Report:
+        """The page of the run, in RUN/report.html or `path`, as `ftengine report` writes it. texts: with those of the surest mistakes."""
+        from ._report import report_of_run
+
+        return report_of_run(self.path, path, texts)
+
+    @property
+    def plots(self) -> dict[str, Plot]:
+        """Pictures of the report by their titles: curves of loss, figures, learning rate, memory. (It writes RUN/report.html.)"""
+        return self.report().plots
 
     def __repr__(self) -> str:
         if not (self.path / "run.json").exists() and self._json is None:
@@ -195,6 +209,17 @@ class Study:
     def importances(self) -> dict[str, Optional[float]]:
         """Which parameters decided whether a trial was good."""
         return {p["name"]: p["importance"] for p in self.json["parameters"]}
+
+    def report(self, path: Optional[Any] = None) -> Report:
+        """The page of the study, in STUDY/report.html or `path`."""
+        from ._report import report_of_study
+
+        return report_of_study(self.path, path)
+
+    @property
+    def plots(self) -> dict[str, Plot]:
+        """Pictures of the report by their titles. (It writes STUDY/report.html.)"""
+        return self.report().plots
 
     def _first(self) -> dict:
         if not self.best:

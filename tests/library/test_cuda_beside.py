@@ -82,3 +82,15 @@ with tempfile.TemporaryDirectory(prefix="ftengine-beside-") as folder:
     shutil.copy(module, place / "package" / "libftengine_cuda.so")
     found = card()
     assert found["trains"] and found["missing"] is None, found
+
+    # As pip lays it: the library in the package, the kernels in lib/ftengine, for the program in bin too.
+    package = place / "venv/lib/python3.11/site-packages/ftengine"
+    for path in (package, place / "venv/lib/ftengine", place / "venv/bin"):
+        path.mkdir(parents=True)
+    (place / "package/libftengine_cuda.so").rename(place / "venv/lib/ftengine/libftengine_cuda.so")
+    shutil.copy(library, package / "libftengine.so")
+    shutil.copy(os.environ["FTENGINE"], place / "venv/bin/ftengine")
+    environment["FTENGINE_LIBRARY"] = str(package / "libftengine.so")
+    assert card()["trains"], card()
+    program = json.loads(output(place / "venv/bin/ftengine", "devices", "--json").stdout)["devices"]
+    assert [device["trains"] for device in program if device["device"] == "cuda:0"] == [True], program

@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import wheel_site
+
 try:
     import optuna
     import pytest
@@ -21,8 +23,7 @@ except ImportError as missing:
     sys.exit(77)
 
 SOURCE = Path(os.environ["SOURCE_DIR"])
-os.environ["FTENGINE_LIBRARY"] = os.path.join(os.environ["BUILD_DIR"], "libftengine.so")
-sys.path.insert(0, str(SOURCE / "python"))
+wheel_site.use()
 
 from ftengine.optuna import Sampler  # noqa: E402
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python module from the source tree, without NumPy or anything else: it trains as transformers' Trainer did, with the bits of the program;
+"""The Python module of the wheel, without NumPy or anything else: it trains as transformers' Trainer did, with the bits of the program;
 predicts what the program predicts; takes data as people have them; says what the program says; stops when it is asked to."""
 # ctest: sanitize=leave timeout=900
 
@@ -13,13 +13,13 @@ import time
 import unittest
 import warnings
 from pathlib import Path
+from xml.etree import ElementTree
+
+import wheel_site
 
 SOURCE = Path(os.environ["SOURCE_DIR"])
-PROGRAM = os.environ["FTENGINE"]
+PROGRAM = wheel_site.use()
 TRAINER = SOURCE / "tests/vectors/trainer"
-os.environ["FTENGINE_LIBRARY"] = os.path.join(os.environ["BUILD_DIR"], "libftengine.so")
-os.environ["FTENGINE_PROGRAM"] = PROGRAM
-sys.path.insert(0, str(SOURCE / "python"))
 folder = tempfile.TemporaryDirectory(prefix="ftengine-python-")
 os.environ["XDG_CACHE_HOME"], os.environ["FTENGINE_LEDGER_DIR"] = f"{folder.name}/cache", f"{folder.name}/ledger"
 os.chdir(folder.name)
@@ -189,7 +189,7 @@ class Training(unittest.TestCase):
         )
         child = subprocess.Popen(
             [sys.executable, "-c", script, str(TRAINER / "follow.ini")], stdout=subprocess.PIPE, text=True,
-            env=dict(os.environ, PYTHONPATH=str(SOURCE / "python")),
+            env=dict(os.environ),
         )  # fmt: skip
         for line in child.stdout:
             if line.strip() == "2":
@@ -210,12 +210,32 @@ class Training(unittest.TestCase):
         self.assertTrue(study.best_config.exists())
         self.assertEqual(json.loads(program("study", "best", "tuned", "--json"))["trials"][0]["values"], [study.best_value])
         self.assertIn("tuned", study._repr_html_())
+        report = study.report("tuned.html")
+        self.assertEqual(report.html, Path(study.report().path).read_text(encoding="utf-8"))
+        self.assertTrue(report.plots, "a study's page has pictures")
+        for plot in report.plots.values():
+            self.assertTrue(ElementTree.fromstring(plot.svg).tag.endswith("svg"))
 
 
 class Models(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.run_ = ftengine.train(train=(TEXTS, LABELS), output_dir="runs/models", progress=False, **SMALL)
+
+    def test_report(self):
+        """The page is the program's, and its pictures stand alone."""
+        program("report", "runs/models", "--output", "page.html")
+        report = self.run_.report("own.html")
+        self.assertEqual(report.html, Path("page.html").read_text(encoding="utf-8"))
+        plots = self.run_.plots
+        self.assertEqual(plots.keys(), report.plots.keys())
+        self.assertTrue((self.run_.path / "report.html").exists())
+        loss = next(plot for title, plot in plots.items() if "oss" in title)
+        drawing = ElementTree.fromstring(loss.svg)
+        self.assertTrue(drawing.tag == "{http://www.w3.org/2000/svg}svg" and list(drawing.iter("{http://www.w3.org/2000/svg}polyline")))
+        self.assertEqual(loss.save("loss.svg").read_text(encoding="utf-8"), loss.svg)
+        self.assertIn("<figcaption>", loss.save("loss.html").read_text(encoding="utf-8"))
+        self.assertTrue(loss._repr_html_().startswith("<iframe srcdoc=") and report._repr_html_().startswith("<iframe srcdoc="))
 
     def test_predicts_as_the_program(self):
         said = [json.loads(line) for line in program("predict", self.run_.path, "--data", TRAINER / "validation.tsv", "--json").splitlines()]
@@ -345,10 +365,10 @@ class Looking(unittest.TestCase):
     def test_module(self):
         self.assertEqual(ftengine.__version__, program("--version").split()[1])
         done = subprocess.run([sys.executable, "-m", "ftengine", "--version"], capture_output=True, text=True, check=True,
-                              env=dict(os.environ, PYTHONPATH=str(SOURCE / "python")))  # fmt: skip
+                              env=dict(os.environ))  # fmt: skip
         self.assertEqual(done.stdout.split()[1], ftengine.__version__)
         loaded = subprocess.run([sys.executable, "-X", "importtime", "-c", "import ftengine"], capture_output=True, text=True, check=True,
-                                env=dict(os.environ, PYTHONPATH=str(SOURCE / "python"))).stderr  # fmt: skip
+                                env=dict(os.environ)).stderr  # fmt: skip
         for heavy in ("numpy", "pandas", "sklearn", "optuna", "torch", "transformers", "pyarrow", "asyncio"):
             self.assertNotIn(f" {heavy}\n", loaded)
 
@@ -356,12 +376,12 @@ class Looking(unittest.TestCase):
         """Neither the library nor what a few functions need: an import takes the time of what it loads."""
         looks = ("import sys; before = set(sys.modules); import ftengine; after = set(sys.modules) - before; "
                  "print('libftengine' in open('/proc/self/maps').read(), *sorted(after))")  # fmt: skip
-        done = subprocess.run([sys.executable, "-S", "-c", looks], capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(SOURCE / "python")))
+        done = subprocess.run([sys.executable, "-S", "-c", looks], capture_output=True, text=True, check=True, env=dict(os.environ))
         mapped, *modules = done.stdout.split()
         self.assertEqual(mapped, "False")
         self.assertIn("ftengine._model", modules)
         for later in ("difflib", "hashlib", "html", "importlib.metadata", "multiprocessing", "shutil", "ssl", "subprocess", "sysconfig", "tempfile", "ftengine.optuna",
-                      "ftengine.sklearn", "ftengine.trainer"):  # fmt: skip
+                      "ftengine._report", "ftengine.sklearn", "ftengine.trainer"):  # fmt: skip
             self.assertNotIn(later, modules)
 
 

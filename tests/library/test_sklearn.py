@@ -10,6 +10,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import wheel_site
+
 try:
     import numpy
     from sklearn.base import clone, is_classifier, is_regressor
@@ -24,10 +26,8 @@ except ImportError:
 SOURCE = Path(os.environ["SOURCE_DIR"])
 TRAINER = SOURCE / "tests/vectors/trainer"
 folder = tempfile.TemporaryDirectory(prefix="ftengine-sklearn-")
-os.environ.update(FTENGINE_LIBRARY=os.path.join(os.environ["BUILD_DIR"], "libftengine.so"), FTENGINE_PROGRAM=os.environ["FTENGINE"],
-                  XDG_CACHE_HOME=f"{folder.name}/cache", FTENGINE_LEDGER_DIR=f"{folder.name}/ledger",
-                  PYTHONPATH=str(SOURCE / "python"))  # fmt: skip
-sys.path.insert(0, str(SOURCE / "python"))
+os.environ.update(XDG_CACHE_HOME=f"{folder.name}/cache", FTENGINE_LEDGER_DIR=f"{folder.name}/ledger")
+wheel_site.use()
 
 from ftengine.sklearn import FtengineClassifier, FtengineRegressor  # noqa: E402
 

@@ -12,6 +12,8 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import wheel_site
+
 try:
     import numpy
     import sklearn
@@ -25,9 +27,8 @@ if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 6):
 
 SOURCE = Path(os.environ["SOURCE_DIR"])
 folder = tempfile.TemporaryDirectory(prefix="ftengine-sklearn-")
-os.environ.update(FTENGINE_LIBRARY=os.path.join(os.environ["BUILD_DIR"], "libftengine.so"), FTENGINE_PROGRAM=os.environ["FTENGINE"],
-                  XDG_CACHE_HOME=f"{folder.name}/cache", FTENGINE_LEDGER_DIR=f"{folder.name}/ledger")  # fmt: skip
-sys.path.insert(0, str(SOURCE / "python"))
+os.environ.update(XDG_CACHE_HOME=f"{folder.name}/cache", FTENGINE_LEDGER_DIR=f"{folder.name}/ledger")
+wheel_site.use()
 
 from ftengine.sklearn import FtengineClassifier, FtengineRegressor  # noqa: E402
 

@@ -9,9 +9,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import wheel_site
+
 SOURCE = Path(os.environ["SOURCE_DIR"])
-os.environ["FTENGINE_LIBRARY"] = os.path.join(os.environ["BUILD_DIR"], "libftengine.so")
-sys.path.insert(0, str(SOURCE / "python"))
+wheel_site.use()
 
 import ftengine  # noqa: E402
 

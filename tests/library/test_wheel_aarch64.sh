@@ -21,7 +21,7 @@ wheel=$(cat out)
 # pip, for such a machine: what belongs to this one is not taken.
 python3 -m venv venv >out 2>err || fail "venv"
 for machine in x86_64 aarch64; do
-    venv/bin/python -m pip install --quiet --no-index --no-deps --disable-pip-version-check --only-binary=:all: --platform manylinux_2_34_$machine \
+    venv/bin/python -m pip install --quiet --no-index --no-deps --disable-pip-version-check --only-binary=:all: --platform manylinux_2_35_$machine \
         --platform manylinux_2_28_$machine --target site-$machine "$wheel" >out 2>err && took=yes || took=no
     [ "$machine $took" = "x86_64 no" ] || [ "$machine $took" = "aarch64 yes" ] || fail "pip for $machine: $took"
 done
