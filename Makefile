@@ -64,11 +64,11 @@ dist: ## a tarball that runs wherever it is unpacked, in build-dist
 	@SOURCE_DIR=$$PWD BUILD_DIR=$$PWD/build-dist bash tests/kernels/cuda/test_sass.sh || [ $$? = 77 ]
 	@cd build-dist && cpack && ls -l $$PWD/*.tar.gz
 
-wheel: ## what pip installs, in build-wheel: the program, libftengine and the Python module in one file
+wheel: ## what pip installs, in build-wheel: program, libftengine, the Python module, and CUDA's kernels where there is an nvcc (CUDA=OFF: without)
 	@tools/install.sh build wheel
-	@$(call configure,release,build-wheel,-D BUILD_TESTING=OFF -D FT_CUDA=OFF)
-	@cmake --build build-wheel --parallel $(JOBS) --target ftengine_dist ftengine_shared
-	@python3 tools/wheel.py build-wheel build-wheel/wheel $(if $(ZIG),--zig '$(ZIG)')
+	@$(call configure,release,build-wheel,-D BUILD_TESTING=OFF -D FT_CUDA=$(or $(CUDA),ON))
+	@cmake --build build-wheel --parallel $(JOBS) --target dist_files ftengine_shared
+	@python3 tools/wheel.py build-wheel build-wheel/wheel $(if $(ZIG),--zig '$(ZIG)') $(if $(filter OFF,$(CUDA)),,$$([ ! -e build-wheel/libftengine_cuda.so ] || echo --cuda))
 
 wheel-aarch64: ## the same for 64-bit ARM, in build-aarch64 (tools/aarch64.sh), with which it can be tried under emulation
 	@tools/install.sh wheel

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""wheel.py BUILD OUT [--zig COMMAND] - writes the wheel of this build: the program, libftengine.so and the Python module.
+"""wheel.py BUILD OUT [--zig COMMAND] [--cuda] - writes the wheel of this build: the program, libftengine.so and the Python module.
 
 A wheel is a zip of files in their places. The module needs no library beside the C library: those of others are linked in as archives. The tag says
 the oldest C library that it runs with, and is read from the symbols of what was linked: that of this machine (Debian 12: 2.34). Linked there, two
@@ -8,6 +8,9 @@ libraries lie beside libftengine.so, since Debian's archives of them are for pro
 With zig (the package ziglang of PyPI; make wheel ZIG="python3 -m ziglang") as the linker of what gcc compiled it is glibc 2.28 at the latest, and nothing
 lies beside. Compiled by zig too, the choice of the instruction set would always fall back to plain C: its __builtin_cpu_supports says no to
 everything. BUILD may be one for another machine (tools/aarch64.sh).
+
+--cuda: with the CUDA kernels of the build, in lib/ftengine of what it is installed into, where program and library look for them. Linked by nvcc they need
+glibc 2.35; zig links them with its own C++ library.
 """
 
 import argparse
@@ -24,6 +27,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
 GLIBC = "2.28"  # for zig
+CUDA = "libftengine_cuda.so"
+LARGEST = 20_000_000  # bytes, with the CUDA kernels; without them a test wants less than 15 million
 BUNDLED = {"libjpeg.so.62", "libjpeg.so.8", "libpng16.so.16"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same build
 PACKAGES = ("libjansson-dev", "libinih-dev", "libpcre2-dev", "libssl-dev", "zlib1g-dev", "libzstd-dev", "libsqlite3-dev",
@@ -115,6 +120,30 @@ def link(zig, build, out, machine):
     shutil.rmtree(parts)
 
 
+def cuda_objects(build):
+    """The objects of the CUDA kernels, and the archive of NVIDIA's run-time library that nvcc links them with."""
+    line = next(line for line in reversed(run("ninja", "-C", build, "-t", "commands", CUDA).splitlines()) if "-cudart=static" in line)
+    words = shlex.split(line)
+    nvcc = next(word for word in words if os.path.basename(word) == "nvcc")
+    runtime = Path(os.path.realpath(nvcc)).parent.parent / "lib64/libcudart_static.a"
+    return [word if os.path.isabs(word) else str(build / word) for word in words if word.endswith(".o")] + [runtime]
+
+
+def take_cuda(zig, build, out, machine):
+    """The library of the CUDA kernels, in `out`."""
+    built = build / CUDA
+    if not built.exists():
+        sys.exit(f"wheel.py: {build} has no CUDA kernels: there was no nvcc, or FT_CUDA=OFF")
+    if not zig:
+        shutil.copy(built, out / CUDA)
+        return
+    hidden = out / "cuda.map"  # zig's C++ library is for these kernels alone
+    hidden.write_text("{ global: ft_cuda_module*; local: *; };\n")
+    run(*shlex.split(zig), "c++", "-target", f"{machine}-linux-gnu.{GLIBC}", "-shared", f"-Wl,--version-script={hidden}", "-Wl,-z,defs", "-o", out / CUDA, *cuda_objects(build),
+        "-lm", "-ldl", "-lpthread", "-lrt")  # fmt: skip
+    hidden.unlink()
+
+
 def glibc_of(path):
     """The newest GLIBC_x.y that a file needs."""
     versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-V", "-W", path))
@@ -143,7 +172,7 @@ def files_of(build, out, version):
     info = f"ftengine-{version}.dist-info"
     yield f"ftengine-{version}.data/scripts/ftengine", out / "ftengine", True
     for path in sorted(out.glob("lib*.so*")):
-        yield f"ftengine/{path.name}", path, True
+        yield f"ftengine-{version}.data/data/lib/ftengine/{CUDA}" if path.name == CUDA else f"ftengine/{path.name}", path, True
     for path in sorted((SOURCE / "python/ftengine").iterdir()):
         if path.suffix == ".py" or path.name == "py.typed":
             yield f"ftengine/{path.name}", path, False
@@ -162,6 +191,7 @@ def main():
     parser.add_argument("build", type=lambda p: Path(p).resolve())
     parser.add_argument("out", type=lambda p: Path(p).resolve())
     parser.add_argument("--zig", help="the command of zig, as 'python3 -m ziglang'")
+    parser.add_argument("--cuda", action="store_true", help="with the CUDA kernels of the build")
     a = parser.parse_args()
     version = re.search(r"VERSION (\S+) ", (SOURCE / "CMakeLists.txt").read_text())[1]
     work = a.out / "work"
@@ -174,6 +204,9 @@ def main():
         shutil.copy(a.build / "dist/ftengine", work / "ftengine")
         shutil.copy(a.build / "libftengine.so", work / "libftengine.so")
     binaries = [work / "ftengine", work / "libftengine.so"]
+    if a.cuda:
+        take_cuda(a.zig, a.build, work, machine)
+        binaries.append(work / CUDA)
     for path in binaries:
         run(tool("strip", machine), "--strip-unneeded", path)
     if not a.zig:
@@ -204,6 +237,8 @@ def main():
         record.append(f"{info}/RECORD,,")
         archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", DATE), "\n".join(record) + "\n")
     shutil.rmtree(work)
+    if wheel.stat().st_size > LARGEST:
+        sys.exit(f"wheel.py: {wheel} has {wheel.stat().st_size} bytes, and {LARGEST} is the most that it is to have")
     print(wheel)
 
 

@@ -22,9 +22,10 @@ static bool is_at(ft_cuda_module *module, const char *directory, const char *bel
     return length > 0 && (size_t)length < sizeof module->path && access(module->path, R_OK) == 0;
 }
 
-// Beside a file, and where `make install` puts it. `names`: the first that is there at all. The file's name is cut off.
+// Beside a file, and where `make install` puts it; the last is where pip does, seen from lib/python3.11/site-packages/ftengine.
+// `names`: the first that is there at all. The file's name is cut off.
 static bool is_near(ft_cuda_module *module, char *file, const char *const names[2]) {
-    static const char *const below[] = {"", "/../lib", "/../lib/ftengine"};
+    static const char *const below[] = {"", "/../lib", "/../lib/ftengine", "/../../../ftengine"};
     char *slash = strrchr(file, '/');
     if (slash != NULL) *slash = '\0';
     for (int n = 0; n < 2; n++)
