@@ -225,7 +225,7 @@ static void *use(void *argument) {
         for (int i = 0; i < 24 && u->mistake[0] == '\0'; i++)
             one(u);
         ftengine_sampler_close(u->sampler);
-        if (round != 0) ftengine_unload(u->model); // else the engine does
+        ftengine_unload(u->model);
         u->sampler = NULL;
         u->model = NULL;
         ftengine_free(u->engine);
