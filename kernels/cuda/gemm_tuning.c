@@ -41,7 +41,7 @@ void ft_gemm_tuning_free(ft_gemm_tuning *tuning) {
 
 // ---- what others ask ----------------------------------------------------------------------------------------------------
 
-size_t ft_cuda_gemms_library(const ft_device *device) { return ((const ft_cuda *)device)->kernels->lt->version; }
+size_t ft_cuda_gemms_library(const ft_device *device) { return ft_cuda_of(ft_device_under(device))->kernels->lt->version; }
 
 ft_status ft_cuda_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {
     ft_gemm_tuning *tuning;

@@ -104,7 +104,7 @@ ft_target ft_cuda_target(int sm_count, int compute_capability) {
 }
 
 const char *ft_device_remark(const ft_device *device) {
-    return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ((const ft_cuda *)device)->remark : "";
+    return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ft_cuda_of(ft_device_under(device))->remark : "";
 }
 
 const char *ft_device_attention(const ft_device *device) {
@@ -112,7 +112,7 @@ const char *ft_device_attention(const ft_device *device) {
     const ft_attention_path asked = ft_attention_path_asked();
     if (device->target.backend != FT_BACKEND_CUDA || device->planned) return "";
     const bool open = asked == FT_PATH_UNNAMED || (asked == FT_PATH_AUTO && device->target.compute_capability == 90);
-    return open ? (((const ft_cuda *)device)->warpgroups ? "wgmma" : "mma.sync") : names[asked];
+    return open ? (ft_cuda_of(ft_device_under(device))->warpgroups ? "wgmma" : "mma.sync") : names[asked];
 }
 
 bool ft_device_only_rounds(const ft_device *device) { return device->target.backend == FT_BACKEND_CPU; }

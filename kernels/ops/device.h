@@ -79,7 +79,7 @@ struct ft_device {
     const ft_op_table *ops;
     ft_device *under; // of one that stands for another (engine/model/state/recorder.h), where its memory and its queues are; NULL: it is itself
 };
-static inline ft_device *ft_device_under(ft_device *device) { return device->under != NULL ? device->under : device; }
+static inline ft_device *ft_device_under(const ft_device *device) { return device->under != NULL ? device->under : (ft_device *)device; }
 
 // Does its work wait in queues? Else everything has happened when a call returns, and nothing is gained by a second
 // buffer.

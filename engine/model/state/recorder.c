@@ -198,6 +198,7 @@ BEHIND(sync, (ft_device * device), (under))
 BEHIND(event_record, (ft_device * device, ft_event *event, ft_stream_kind stream), (under, event, stream))
 BEHIND(stream_wait, (ft_device * device, ft_stream_kind stream, ft_event *event), (under, stream, event))
 BEHIND(event_sync, (ft_device * device, ft_event *event), (under, event))
+BEHIND(event_query, (ft_device * device, ft_event *event, bool *happened), (under, event, happened))
 
 // What gives memory back cannot fail towards its caller: a note that fails is not passed over, and fails again when it is its turn.
 #define BEHIND_WHAT_IS_THERE(name, parameters, arguments)                                                              \
@@ -232,7 +233,7 @@ ft_status ft_recorder_open(ft_device *under, ft_device **device) {
     r->functions = (ft_device_functions){
         IF_THERE(buffer_alloc), IF_THERE(buffer_free), IF_THERE(upload), IF_THERE(download), IF_THERE(copy), IF_THERE(fill), IF_THERE(sync),
         IF_THERE(upload_beside), IF_THERE(download_beside), IF_THERE(event_create), IF_THERE(event_destroy), IF_THERE(event_record),
-        IF_THERE(stream_wait), IF_THERE(event_sync), IF_THERE(range_reserve), IF_THERE(range_commit), IF_THERE(range_decommit),
+        IF_THERE(stream_wait), IF_THERE(event_sync), IF_THERE(event_query), IF_THERE(range_reserve), IF_THERE(range_commit), IF_THERE(range_decommit),
         IF_THERE(range_release), IF_THERE(range_room), IF_THERE(host_alloc), IF_THERE(host_free), .close = recorder_close}; // and no graphs
     r->device = *under;
     r->device.functions = &r->functions;

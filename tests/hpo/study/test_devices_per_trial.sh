@@ -123,7 +123,6 @@ refused "train.deadline" train.deadline=1h
 refused "memory.offload" memory.offload=optimizer
 refused "not with device.name in [space]" space.device.name="choice(cpu, auto)"
 refused "training a head alone" train.parameters=classifier
-refused "several GPUs train no run together yet" device.name=cuda:0,cuda:1
 refused "3 devices train a trial, and device.name has 2" device.name=cuda:0,cuda:1 study.devices_per_trial=3
 refused "on GPUs or on the CPU, not on both" device.name=cuda:0,cpu
 refused "study.devices_per_trial" study.devices_per_trial=65

@@ -15,7 +15,7 @@
 #include "engine/train/fit/run_rehearsal.h"
 #include "kernels/devices/cost.h"
 #include "kernels/devices/devices.h"
-#include "tests/emulator/runs/offload_runs.h"
+#include "tests/emulator/offload/runs.h"
 #include "tests/fixtures/sanitized.h"
 
 static int set_up(void **state) {

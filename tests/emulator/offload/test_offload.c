@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tests/emulator/runs/offload_runs.h"
+#include "tests/emulator/offload/runs.h"
 
 // ---- what is planted (--wrap, see CMakeLists.txt) -----------------------------------------------------------------------
 

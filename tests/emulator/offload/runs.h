@@ -1,4 +1,4 @@
-// offload_runs.h - whole runs on an emulated CUDA device, for the tests of memory.offload: what they leave behind, how memory is
+// runs.h - whole runs on an emulated CUDA device, for the tests of memory.offload: what they leave behind, how memory is
 // refused to them, and what they may wait for (--wrap, see CMakeLists.txt).
 #ifndef FT_OFFLOAD_RUNS_H
 #define FT_OFFLOAD_RUNS_H

@@ -16,7 +16,7 @@
 #include "engine/model/blocks/layers.h"
 #include "engine/model/model.h"
 #include "tests/emulator/driver/fake_state.h"
-#include "tests/emulator/runs/offload_runs.h"
+#include "tests/emulator/offload/runs.h"
 #include "tests/fixtures/sanitized.h"
 
 enum { LAYERS = 6, STEPS = 3, PARTS = 2 }; // PARTS: micro-batches of a step

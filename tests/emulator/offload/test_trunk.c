@@ -16,7 +16,7 @@
 #include "engine/files/safetensors.h"
 #include "engine/model/state/window.h"
 #include "kernels/devices/cost.h"
-#include "tests/emulator/runs/offload_runs.h"
+#include "tests/emulator/offload/runs.h"
 #include "tests/fixtures/sanitized.h"
 
 enum { LAYERS = 5, STEPS = 2 };
