@@ -2,6 +2,7 @@
 # What the commands print with --json is what docs/reference/documents.json says: every command, every task, seeds and folds, a run that fails, one on two
 # ranks. A member that the schema does not have fails, as one that it has and that is not there. `track`, `pull` and `tune-gemm` need others; theirs are
 # checked where those are (track/, hub/, emulator/). Catches: a member without a word in the documentation, a number that is written as text, NaN.
+# What only a GPU, NCCL or a server makes a command print is read in the sources: every name that they put into a document is in the schema.
 # ctest: sanitize=leave cost=20
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
@@ -139,4 +140,41 @@ refs = set(re.findall(r'"#/\$defs/([a-z_]+)"', json.dumps(defs)))
 assert set(defs) == set(listed) | refs, set(defs) ^ (set(listed) | refs)
 commands = {c["name"] for c in json.load(open(sorted(os.path.join("documents", f) for f in os.listdir("documents") if f.startswith("help."))[0]))["commands"]}
 assert not [c for c in commands if not any(f"ftengine {c}" in text for text in listed.values())], [c for c in commands if not any(f"ftengine {c}" in text for text in listed.values())]
+PYTHON
+
+# Names in the sources of what prints documents. Not seen: one that the schema has elsewhere.
+python3 -S - <<'PYTHON' || fail "a name in the sources that docs/reference/documents.json does not know"
+import json, os, re
+from pathlib import Path
+root = Path(os.environ["SOURCE_DIR"])
+known = {"earlier", "reference", "run_metrics"}  # of checkpoints, of completions.jsonl, of metrics.jsonl
+def learn(schema):
+    if isinstance(schema, list): return [learn(one) for one in schema]
+    if not isinstance(schema, dict): return
+    known.update(schema.get("properties", ()), (one for one in schema.get("enum", ()) if isinstance(one, str)))
+    if "additionalProperties" in schema: known.update(re.findall(r"\w+", schema.get("description", "")))  # where these are named
+    for one in schema.values(): learn(one)
+learn(json.loads((root / "docs/reference/documents.json").read_text(encoding="utf-8")))
+printers = [path for pattern in ("engine/commands/**/*.c", "engine/plan/*.c", "hpo/commands/*.c", "library/*.c") for path in sorted(root.glob(pattern))]
+printers += [root / path for path in ("engine/train/run_json.c", "engine/train/repeat/files.c", "engine/train/device_history.c", "engine/train/job/data_report.c",
+                                      "engine/memory/json.c", "engine/config/reference_json.c", "hpo/exchange/json.c")]
+strings, found, unknown = r'"(?:[^"\\]|\\.)*"', 0, []
+for path in printers:
+    if path.name.startswith("worker"): continue  # lines between a worker and its ranks
+    text = path.read_text(encoding="utf-8")
+    names = re.findall(r'(?:ft_json_put|json_object_set\w*)\(\s*[^,"]+,\s*"(\w+)"', text)
+    for call in re.finditer(r"json_pack\(\s*((?:%s\s*)+)," % strings, text):
+        depth, at = 1, call.end()
+        while depth > 0:  # to the end of the call
+            quoted = re.compile(strings).match(text, at)
+            if quoted:
+                names += re.findall(r'^"([a-z]\w*)"$', quoted[0])
+                at = quoted.end()
+            else:
+                depth += {"(": 1, ")": -1}.get(text[at], 0)
+                at += 1
+    found += len(names)
+    unknown += [f"{path.relative_to(root)}: {name}" for name in names if name not in known]
+assert found > 300, found
+assert not unknown, unknown
 PYTHON
