@@ -20,7 +20,12 @@ ft_status ft_cpu_range_reserve(ft_device *device, size_t bytes, void **base, siz
     if (bytes > SIZE_MAX / 2) return ft_fail_memory(bytes, "range of the CPU device");
     size_t more = bytes + FT_RANGE_PAGE; // room to align
     char *begin = mmap(NULL, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (begin == MAP_FAILED) return refuse(bytes, "range of addresses of the CPU device");
+    if (begin == MAP_FAILED) {
+        // No place for so many addresses. Linux says ENOMEM, valgrind EINVAL, and EAGAIN where no more may be locked;
+        // nothing else of these arguments can be wrong.
+        if (errno == EINVAL || errno == EAGAIN) errno = ENOMEM;
+        return refuse(bytes, "range of addresses of the CPU device");
+    }
     size_t skip = (FT_RANGE_PAGE - (uintptr_t)begin % FT_RANGE_PAGE) % FT_RANGE_PAGE;
     if (skip > 0) (void)munmap(begin, skip);
     (void)munmap(begin + skip + bytes, FT_RANGE_PAGE - skip); // at least the page behind aligned addresses

@@ -1,4 +1,5 @@
 // The rules of the caching allocator one by one, with numbers that a reader can follow; ranges with real memory.
+// ctest: wrap=mmap
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include "tests/fixtures/sanitized.h"
 #include "tests/memory/allocator_device.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -407,6 +409,53 @@ static void test_scarce_addresses(void **state) {
     ft_device_close(cpu);
 }
 
+static size_t most_addresses; // a mapping without a file that is larger is refused; 0: none is
+static int refusal;           // with that
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+    if (most_addresses == 0 || file >= 0 || bytes <= most_addresses)
+        return __real_mmap(at, bytes, protection, flags, file, offset);
+    errno = refusal;
+    return MAP_FAILED;
+}
+
+// Nobody says that addresses are scarce, and they are: no RLIMIT_AS, but a process that has none left, or valgrind, which
+// says EINVAL. What is caught: a run that fails for a range of the whole budget where what it takes can be had.
+static void test_refused_addresses(void **state) {
+    static const int refusals[] = {ENOMEM, EINVAL, EAGAIN};
+    const ft_allocator_options options = {.limit = 1024 * MIB, .expandable_segments = true};
+    const size_t extent[FT_ALLOCATOR_CLASSES] = {2 * MIB, 40 * MIB};
+    ft_device *cpu;
+    ft_allocator *a;
+    ft_block *blocks[4], *none;
+    assert_int_equal(ft_cpu_open(1, NULL, &cpu), FT_OK);
+    for (int r = 0; r < 3; r++) {
+        for (int planned = 0; planned < 2; planned++) {
+            refusal = refusals[r];
+            most_addresses = 64 * MIB;
+            assert_int_equal(ft_allocator_create(cpu, &options, &a), FT_OK);
+            if (planned) ft_allocator_expect(a, extent);
+            for (int i = 0; i < 4; i++) {
+                assert_int_equal(ft_allocator_take(a, 20 * MIB, 0, &blocks[i], NULL), FT_OK);
+                memset(ft_allocator_data(blocks[i]), i + 1, 20 * MIB);
+            }
+            assert_int_equal(ft_allocator_read(a).segments, planned ? 2 : 4); // each as the plan's, or as the request
+            assert_int_equal(ft_allocator_read(a).reserved, 80 * MIB);
+            bool by_limit = true;
+            assert_int_equal(ft_allocator_take(a, 100 * MIB, 0, &none, &by_limit), FT_NO_MEMORY);
+            assert_false(by_limit);
+            assert_non_null(strstr(ft_error_message(), "range of addresses"));
+            assert_int_equal(ft_allocator_check(a), FT_OK);
+            for (int i = 0; i < 4; i++)
+                holds(blocks[i], i + 1);
+            most_addresses = 0;
+            ft_allocator_close(a);
+        }
+    }
+    ft_device_close(cpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
@@ -423,6 +472,7 @@ int main(void) {
         cmocka_unit_test(test_cpu_ranges_refuse),
         cmocka_unit_test(test_second_range),
         cmocka_unit_test(test_scarce_addresses),
+        cmocka_unit_test(test_refused_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

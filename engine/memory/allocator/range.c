@@ -75,15 +75,22 @@ static size_t addresses_for(const ft_allocator *a, size_t least, int class) {
     return wanted < least ? least : wanted < most ? wanted : most;
 }
 
+// The range, smaller where so many addresses cannot be had: as large as the plan's, then for this one request.
 static ft_status reserve(ft_allocator *a, size_t least, ft_segment *segment, void **base) {
+    const ft_device_functions *device = a->device->functions;
+    const size_t planned = ft_round_up(a->expected[segment->class], a->page),
+                 smaller[] = {planned > least ? planned : least, least};
     size_t page; // known since ft_allocator_create
     ft_error before;
     ft_error_save(&before);
-    ft_status status = a->device->functions->range_reserve(a->device, segment->size, base, &page);
-    if (status != FT_NO_MEMORY || segment->size <= least || a->device->functions->range_room == NULL) return status;
-    ft_error_restore(&before);
-    segment->size = least; // for this one request
-    return a->device->functions->range_reserve(a->device, segment->size, base, &page);
+    ft_status status = device->range_reserve(a->device, segment->size, base, &page);
+    for (int i = 0; i < 2 && status == FT_NO_MEMORY && device->range_room != NULL; i++) {
+        if (smaller[i] >= segment->size) continue;
+        ft_error_restore(&before);
+        segment->size = smaller[i];
+        status = device->range_reserve(a->device, segment->size, base, &page);
+    }
+    return status;
 }
 
 // Another range for that pool and class, all hole and not yet linked. The limit bounds every request, so each fits in a
