@@ -2,7 +2,7 @@
 # NEON in a whole run: the program for 64-bit ARM, built by Debian's cross compiler with less optimisation than tools/aarch64.sh's own, runs under qemu. Its
 # log says that it computes with NEON, and ten steps in fp32 and in bf16 have the weights of x86-64 to the bit, predictions in 8 bits its answers, on a
 # chip with SDOT and USDOT and on one with neither. library/aarch64 asks for more and takes longer. Needs packages of Debian for arm64, from its servers.
-# ctest: part=4 sanitize=leave timeout=3600 cost=900
+# ctest: part=1 sanitize=leave timeout=3600 cost=900
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 if [ "$(uname -m)" != x86_64 ] || ! command -v aarch64-linux-gnu-gcc qemu-aarch64-static >/dev/null; then
     echo "skipped: tools/install.sh aarch64 installs the cross compiler and the emulator on x86-64"
