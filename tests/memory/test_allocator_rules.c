@@ -423,7 +423,7 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, o
 // Nobody says that addresses are scarce, and they are: no RLIMIT_AS, but a process that has none left, or valgrind, which
 // says EINVAL. What is caught: a run that fails for a range of the whole budget where what it takes can be had.
 static void test_refused_addresses(void **state) {
-    static const int refusals[] = {ENOMEM, EINVAL, EAGAIN};
+    static const int errors[] = {ENOMEM, EINVAL, EAGAIN};
     const ft_allocator_options options = {.limit = 1024 * MIB, .expandable_segments = true};
     const size_t extent[FT_ALLOCATOR_CLASSES] = {2 * MIB, 40 * MIB};
     ft_device *cpu;
@@ -432,7 +432,7 @@ static void test_refused_addresses(void **state) {
     assert_int_equal(ft_cpu_open(1, NULL, &cpu), FT_OK);
     for (int r = 0; r < 3; r++) {
         for (int planned = 0; planned < 2; planned++) {
-            refusal = refusals[r];
+            refusal = errors[r];
             most_addresses = 64 * MIB;
             assert_int_equal(ft_allocator_create(cpu, &options, &a), FT_OK);
             if (planned) ft_allocator_expect(a, extent);
