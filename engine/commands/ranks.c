@@ -268,7 +268,9 @@ static ft_status join(int argc, char **argv, ft_ranks **ranks) {
                            "ftengine train and tune with several devices start ranks; nobody else does");
     }
     FT_TRY(ft_shared_group_join(number[2], number[0], number[1], &group));
-    return ft_ranks_open(group, ranks);
+    const ft_status status = ft_ranks_open(group, ranks);
+    if (status == FT_FAILED) ft_error_clear(); // another one has failed by now: who started it tells
+    return status;
 }
 
 static void name_rank(const ft_ranks *r, ft_status status, ft_error *error) {

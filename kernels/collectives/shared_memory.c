@@ -119,8 +119,9 @@ static ft_status tell_end(const shared_group *g) {
     const header *h = g->header;
     if (atomic_load(&h->state) == ENDING) return ft_fail(FT_FAILED, NULL, "another rank has failed");
     if (h->failed == g->group.rank) return ft_error_restore(&h->error), h->error.code;
-    return ft_fail(FT_FAILED, NULL, "rank %d on %s has failed: %s", g->group.number[h->failed],
-                   g->group.host[h->failed], h->error.message);
+    const char *host = g->group.host[h->failed]; // "": it was gone before it had said where it is
+    return ft_fail(FT_FAILED, NULL, "rank %d%s%s has failed: %s", g->group.number[h->failed], host[0] != '\0' ? " on " : "",
+                   host, h->error.message);
 }
 
 static ft_status shared_check(ft_group *group) {
