@@ -76,6 +76,7 @@ for goal in "${@:-build}"; do
     mpi) # the module for ranks on several hosts is built where it is; its tests are skipped without one
         need libopenmpi-dev eval 'has mpicc.openmpi || has mpicc'
         need openmpi-bin has mpirun.openmpi
+        need iproute2 has ip # a link between two hosts
         ;;
     fuzz)
         need clang has clang
