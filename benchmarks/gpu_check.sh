@@ -2,18 +2,18 @@
 # gpu_check.sh - is the CUDA back end right on this GPU, how fast is it, and how fast beside others? In under ten minutes, on a
 # machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, wgmma, owner, sanitizer); a short training beside the CPU's, one
 # with graphs, tuned matrix products, and training steps, where the program is there too; the rivals of those where a Python with
-# torch and transformers is. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
+# torch and transformers is; what several GPUs do together (ranks), where there are several and NCCL. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
 # BUILD/carry, and `wheels` two rivals that no Python has; a bare machine with that folder runs every part. (Library packages unpacked
 # there would have to fit its distribution; a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma owner training replay ceilings steps tuning sanitizer report
+#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma owner training replay ceilings ranks steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
 #   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order settings as measured ones (cost_model.py)?
 #
 # All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
 # Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, owner, training
-# and replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
+# and replay, tuning.json, steps.json, ranks.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
 # fails when a figure is more than 5% worse than that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
 # ACCEPT=1, unless a part has failed. OUT: another folder for the few files that are worth keeping, everything else in one archive.
 # A part that cannot run says why and counts as skipped, never as passed. Exit 0: all passed; 1: a part failed; 4: none failed, but not
@@ -21,7 +21,7 @@
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
 # SANITIZER_LIMIT: seconds for each of its tools, which are up to a hundred times slower than the program (default 120);
 # FTENGINE: the program (default: in BUILD, in BUILD/carry, in build); STEPS: of the trainings (default 100); PYTHON: with torch
-# (default python3); WGMMA_OPTIONS: of gpu_ops --attention; STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py.
+# (default python3); WGMMA_OPTIONS: of gpu_ops --attention; STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py; RANKS_LIMIT: for the part ranks (default 240); RANKS_OPTIONS: of gpu_ranks.py.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
@@ -31,7 +31,7 @@ SANITIZER_LIMIT=${SANITIZER_LIMIT:-120}
 BUDGET=${BUDGET:-570}
 PYTHON=${PYTHON:-python3}
 COMMITTED=${COMMITTED:-benchmarks/results}
-ALL="build tiles context graphs ops speed wgmma owner training replay ceilings steps tuning sanitizer report"
+ALL="build tiles context graphs ops speed wgmma owner training replay ceilings ranks steps tuning sanitizer report"
 mkdir -p "$BUILD" "$RESULTS" || exit 1
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON stay well formed
@@ -412,6 +412,24 @@ part_ceilings() {
     4) note ceilings skipped "$(last "$RESULTS/ceilings.err")" ;;
     124) overdue ceilings 60 ;;
     *) note ceilings FAILED "$(last "$RESULTS/ceilings.err")" ;;
+    esac
+}
+
+# Data-parallel efficiency, where there are several GPUs (gpu_ranks.py).
+part_ranks() {
+    local program most=${RANKS_LIMIT:-240}
+    python_there ranks || return
+    find_program ranks || return
+    [ "$(left)" -lt "$most" ] && most=$(left)
+    rm -f "$RESULTS/ranks.json"
+    # shellcheck disable=SC2086
+    limited $((most + 30)) "$PYTHON" benchmarks/gpu/gpu_ranks.py --output "$RESULTS/ranks.json" --ftengine "$program" --seconds "$most" --commit "$(commit)" \
+        ${RANKS_OPTIONS:-} >"$RESULTS/ranks.txt" 2>"$RESULTS/ranks.err"
+    case $? in
+    0) note ranks passed "$(last "$RESULTS/ranks.txt")" ;;
+    4) note ranks skipped "$(last "$RESULTS/ranks.err")" ;;
+    124) note ranks "not measured" "$(last "$RESULTS/ranks.err")" ;;
+    *) note ranks FAILED "$(last "$RESULTS/ranks.err")" ;;
     esac
 }
 

@@ -133,7 +133,8 @@ static const ft_option rows[] = {
     INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs max_concurrent",
         .help = "Trials that run at the same time, each in a worker process of its own (or several, study.pack); with "
                 "device.threads = 0 they "
-                "share the cores. auto: one a core, at most 8. Fewer where the memory of so many processes is not "
+                "share the cores. auto: one a core, at most 8, and at least one for each set of GPUs "
+                "(study.devices_per_trial). Fewer where the memory of so many processes is not "
                 "there beside the "
                 "coordinator's, which plans of the space tell before the first trial."),
     INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker",
@@ -150,10 +151,11 @@ static const ft_option rows[] = {
                 "predicts at least 20% less time; else 1."),
     INT(study.devices_per_trial, FREE, "1", 1, 64, .unit = "devices", .elsewhere = "gpus_per_trial resources_per_trial",
         .help = "How many devices train a trial together, as a run with so many in device.name: 2 with "
-                "device.name=cpu is two processes that divide the threads of the trial's worker. Results are those of "
-                "one device, to the bit. Of the GPUs in device.name (cuda:0,cuda:1 or cuda:all) each trial takes so "
-                "many; GPUs train no run together yet. Not with study.pack, several seeds or folds, train.deadline, "
-                "memory.offload, models of pictures, and heads alone on frozen models."),
+                "device.name=cpu is two processes that divide the threads of the trial's worker, with the results of "
+                "one device, to the bit. Of the GPUs in device.name (cuda:0,cuda:1,cuda:2,cuda:3 or cuda:all) each "
+                "trial takes so many, one set after the other, and has the results of ftengine train on as many. Not "
+                "with study.pack, several seeds or folds, train.deadline, models of pictures, heads alone on frozen "
+                "models, and on the CPU memory.offload."),
     INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials",
         .elsewhere = "max_tasks_per_child maxtasksperchild",
         .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where "

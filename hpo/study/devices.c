@@ -1,5 +1,6 @@
 #include "hpo/study/devices.h"
 
+#include "base/log.h"
 #include "engine/config/device_list.h"
 #include "engine/train/room/device_choice.h"
 #include "hpo/space/options_study.h"
@@ -88,9 +89,11 @@ static ft_status find_pool(const char *asked, ft_arena *arena, const char **name
 
 ft_status ft_trial_devices_check(const ft_trial_devices *devices, const ft_config *trial) {
     ft_config there = *trial; // strings are shared
-    if (devices->count == 0) return FT_OK;
-    there.device.name = devices->list[0];
-    return ft_device_list_check(&there);
+    for (int i = 0; i < devices->count; i++) {
+        there.device.name = devices->list[i];
+        FT_TRY(ft_device_list_check(&there));
+    }
+    return FT_OK;
 }
 
 static ft_status check(const ft_config *config, const ft_trial_devices *devices) {
@@ -110,5 +113,10 @@ ft_status ft_trial_devices_find(const ft_config *config, ft_arena *arena, ft_tri
     if (each == 1 && ft_device_list_count(asked) == 1 && strcmp(asked, "cuda:all") != 0) return FT_OK;
     FT_TRY(find_pool(asked, arena, &names));
     FT_TRY(ft_trial_devices_deal(names, each, arena, devices));
-    return check(config, devices);
+    FT_TRY(check(config, devices));
+    const int idle = ft_device_list_count(names) % each;
+    if (idle > 0 && ft_device_list_is_apart(names))
+        ft_warn("device.name has %d GPUs, and a trial takes %d: the last %s idle", ft_device_list_count(names), each,
+                idle == 1 ? "one is" : "ones are");
+    return FT_OK;
 }

@@ -129,9 +129,10 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 
 static int at_a_time(const ft_tuning *t) {
     const int own = (int)t->config->device.threads, ranks = (int)t->options->devices_per_trial;
-    const int suits = ft_cpu_threads() / (own > ranks ? own : ranks);
+    const int suits = ft_cpu_threads() / (own > ranks ? own : ranks), most = suits > MOST_AUTO ? MOST_AUTO : suits;
     if (t->options->parallel != FT_AUTO) return (int)t->options->parallel;
-    return suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
+    const int least = t->devices.count > 1 ? t->devices.count : 1; // or GPUs would be idle
+    return most < least ? least : most;
 }
 
 int ft_slots_asked(const ft_tuning *t) {

@@ -113,6 +113,18 @@ import gpu_counts
 (products,) = [c["products"] for c in json.load(open(sys.argv[1]))["cases"] if c["products"]]
 assert gpu_counts.gemm_seconds(json.load(open(sys.argv[2])), [24, 24], products) > 0
 PYTHON
+# Several GPUs together; one alone is none.
+: "${FAKE_NCCL_LIBRARY:?}"
+RANKS_OPTIONS="--config $scratch/tiny.json --batch 2 --half 2 --longest 24 --rounds 1" expect 0 env "${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,devices=2 \
+    FTENGINE_NCCL="$FAKE_NCCL_LIBRARY" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" ranks
+well_formed ranks=passed
+[ "$(json "$results/ranks.json" 'd["gpus"], len(d["tokens_per_second_together"]), d["efficiency"] == d["tokens_per_second_together"][0] / d["tokens_per_second_alone"][0] / 2')" = \
+    "(2, 1, True)" ] || fail "ranks.json: $(cat "$results/ranks.json")"
+expect 4 env "${fakes[@]}" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" ranks
+well_formed ranks=skipped
+grep -q '1 GPU to train on: efficiency is of several' out || fail "it should say why: $(cat out)"
+[ ! -e "$results/ranks.json" ] || fail "a figure of an earlier time is left"
+
 [ -e "$COMMITTED/gpu_fake_4096.json" ] || fail "a first run writes no figures: $(ls "$COMMITTED")"
 python3 - "$COMMITTED/gpu_fake_4096.json" <<'PYTHON'
 import json, sys

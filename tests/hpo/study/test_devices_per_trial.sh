@@ -123,6 +123,7 @@ refused "train.deadline" train.deadline=1h
 refused "memory.offload" memory.offload=optimizer
 refused "not with device.name in [space]" space.device.name="choice(cpu, auto)"
 refused "training a head alone" train.parameters=classifier
+refused "a GPU has one rank" device.name=cuda:0,cuda:1,cuda:2,cuda:2
 refused "3 devices train a trial, and device.name has 2" device.name=cuda:0,cuda:1 study.devices_per_trial=3
 refused "on GPUs or on the CPU, not on both" device.name=cuda:0,cpu
 refused "study.devices_per_trial" study.devices_per_trial=65
