@@ -76,7 +76,7 @@ def measure(options, scratch, names):
             side.append(run(options, scratch, most, names[0] if side is alone else ",".join(names), deadline))
     ratios = [b / (a * len(names)) for a, b in zip(alone, together)]
     return {
-        "model": options.model,
+        "model": options.config or options.model,
         "texts_a_gpu": options.batch,
         "tokens_a_text": most,
         "precision": options.precision,

@@ -108,7 +108,8 @@ ft_status ft_device_list_check(const ft_config *c) {
     const int count = ft_device_list_count(c->device.name);
     const bool gpus = ft_device_list_is_apart(c->device.name);
     if (strcmp(c->device.name, "cuda:all") == 0) {
-        ft_fail(FT_INVALID, "device.name", "cuda:all: only ftengine train, plan and tune know what to do with several GPUs");
+        ft_fail(FT_INVALID, "device.name",
+                "cuda:all: only ftengine train, plan and tune know what to do with several GPUs");
         ft_hint("device.name=cuda is the first one");
         return FT_INVALID;
     }

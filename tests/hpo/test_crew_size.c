@@ -1,5 +1,5 @@
 // How many workers there is memory for: the whole table against sums in the comments.
-#include "hpo/study/study.h"
+#include "hpo/study/slots.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,21 @@ static void devices(void **state) {
     assert_null(ft_trial_devices_of(&(ft_trial_devices){.count = 0}, 5));
 }
 
+// Trials at a time by themselves. Wrong is a set of GPUs that no trial is on, whatever cores there are.
+static void sets_of_gpus(void **state) {
+    static const struct {
+        int64_t parallel;
+        int sets, least, most;
+    } cases[] = {{FT_AUTO, 0, 1, 8}, {FT_AUTO, 1, 1, 8}, {FT_AUTO, 12, 12, 12}, {3, 12, 3, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ft_config config = {.device.name = "cuda:all"};
+        const ft_study_options options = {.parallel = cases[i].parallel, .devices_per_trial = 2};
+        const ft_tuning t = {.config = &config, .options = &options, .devices.count = cases[i].sets};
+        assert_in_range(ft_slots_asked(&t), cases[i].least, cases[i].most);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(crews), cmocka_unit_test(packs), cmocka_unit_test(devices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(crews), cmocka_unit_test(packs), cmocka_unit_test(devices), cmocka_unit_test(sets_of_gpus)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

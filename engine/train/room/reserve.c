@@ -131,20 +131,24 @@ static ft_status enter_host_of_ranks(ft_room *room, const ft_candidate *where, c
 
 typedef enum ft_entering { ENTER_ONCE, ENTER_ALONE, ENTER_AS_ASKED } ft_entering;
 
-static ft_status enter_as(ft_entering way, ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
-    return way == ENTER_ALONE ? enter_alone(room, where, request) : enter(room, where, request, way == ENTER_AS_ASKED && request->wait);
+static ft_status enter_as(ft_entering way, ft_room *room, const ft_candidate *where,
+                          const ft_admission_request *request) {
+    return way == ENTER_ALONE ? enter_alone(room, where, request)
+                              : enter(room, where, request, way == ENTER_AS_ASKED && request->wait);
 }
 
 static bool is_mine(const ft_ranks *r, int turn) {
     int before = 0;
-    for (int i = 0; i < r->ranks; i++) before += strcmp(ft_ranks_facts(r, i)->place, ft_ranks_facts(r, r->rank)->place) < 0;
+    for (int i = 0; i < r->ranks; i++)
+        before += strcmp(ft_ranks_facts(r, i)->place, ft_ranks_facts(r, r->rank)->place) < 0;
     return before == turn;
 }
 
-// Each on its own device, one after the other in the order of the devices, so that two runs that want several of them do not wait for each other.
-// ENTER_ONCE: *full, on all ranks, where one found no room, and then none has reserved anything. Else that ends the run, and with it what the others
-// have reserved.
-static ft_status enter_in_order(ft_entering way, ft_room *room, const ft_candidate *where, const ft_admission_request *request, bool *full) {
+// Each on its own device, one after the other in the order of the devices, so that two runs that want several of them
+// do not wait for each other. ENTER_ONCE: *full, on all ranks, where one found no room, and then none has reserved
+// anything. Else that ends the run, and with it what the others have reserved.
+static ft_status enter_in_order(ft_entering way, ft_room *room, const ft_candidate *where,
+                                const ft_admission_request *request, bool *full) {
     ft_ranks *r = room->ranks;
     size_t entered = 1;
     for (int turn = 0; turn < r->ranks; turn++) {
@@ -160,7 +164,8 @@ static ft_status enter_in_order(ft_entering way, ft_room *room, const ft_candida
 }
 
 // Under a watcher: when it tells the first rank that the run may try, all do.
-static ft_status enter_devices_in_turn(const ft_run_observer *observer, ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+static ft_status enter_devices_in_turn(const ft_run_observer *observer, ft_room *room, const ft_candidate *where,
+                                       const ft_admission_request *request) {
     for (bool full = false, told = false;; told = true) {
         bool alone = true;
         if (room->rank == 0) FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
@@ -168,14 +173,17 @@ static ft_status enter_devices_in_turn(const ft_run_observer *observer, ft_room 
         FT_TRY(ft_ranks_least(room->ranks, 1, &said));
         FT_TRY(enter_in_order(said != 0 ? ENTER_ALONE : ENTER_ONCE, room, where, request, &full));
         if (!full) return FT_OK;
-        if (!told) ft_info("waiting    until each of %s has room: nothing is reserved there until then", room->config->device.name);
+        if (!told)
+            ft_info("waiting    until each of %s has room: nothing is reserved there until then",
+                    room->config->device.name);
     }
 }
 
 static ft_status enter_devices_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
     const ft_run_observer *observer = ft_run_observer_of();
     bool full;
-    return observer != NULL ? enter_devices_in_turn(observer, room, where, request) : enter_in_order(ENTER_AS_ASKED, room, where, request, &full);
+    return observer != NULL ? enter_devices_in_turn(observer, room, where, request)
+                            : enter_in_order(ENTER_AS_ASKED, room, where, request, &full);
 }
 
 static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {

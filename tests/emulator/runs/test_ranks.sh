@@ -102,10 +102,10 @@ until_there() { # until_there FILE WORDS
     done
     fail "$1 lacks '$2': $(cat "$1")"
 }
-long="train.max_steps=16 eval.steps=16 output.save_steps=16"
+long="train.max_steps=12 eval.steps=12 output.save_steps=12"
 # shellcheck disable=SC2086
 {
-    "$FTENGINE" tune study.ini --study shared device.name=cuda:1,2 $long >out-1 2>err-1 </dev/null &
+    "$FTENGINE" tune study.ini --study shared device.name=cuda:1,2,3 $long >out-1 2>err-1 </dev/null &
     first=$!
     until_there studies/shared/trials/00000/metrics.jsonl '"step"'
     stopped=$(pgrep -f "worker .*$scratch/studies/shared")
@@ -125,6 +125,7 @@ done
 kill -CONT $stopped
 wait $first || fail "the first coordinator: $(cat err-1)"
 wait $second || fail "the second coordinator: $(cat err-2)"
+grep -q "device.name has 3 GPUs, and a trial takes 2: the last one is idle" err-1 || fail "nothing is said of a GPU that is left over: $(cat err-1)"
 [ "$(retries shared)" = "[]" ] || fail "a trial that had to wait was tried again"
 [ "$(json studies/shared/trials/00001/run.json 'd["status"], [r["device"] for r in d["devices"]]')" = "('completed', ['cuda:0', 'cuda:1'])" ] ||
     fail "the trial that waited: $(cat studies/shared/trials/00001/run.json)"
