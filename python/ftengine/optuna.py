@@ -30,6 +30,8 @@ from ._options import table, words_of
 __all__ = ["Sampler"]
 
 _CONSTRAINTS = "constraints"
+_RUNNING, _COMPLETE, _PRUNED, _FAIL, _WAITING = (int(state) for state in
+                                                 (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.WAITING))  # fmt: skip
 
 
 class _Trial(Structure):
@@ -66,7 +68,8 @@ def _text(distribution: BaseDistribution) -> bytes:
 
 def _external(distribution: BaseDistribution, value: float) -> Any:
     if isinstance(distribution, FloatDistribution):
-        return min(max(value, distribution.low), distribution.high)
+        low, high = distribution.low, distribution.high
+        return low if value < low else high if value > high else value
     return int(value) if isinstance(distribution, IntDistribution) else distribution.to_external_repr(value)
 
 
@@ -93,6 +96,7 @@ class _Mirror:
         self.engine, self.handle = Engine(), c_void_p()
         lib = self.engine.lib
         self.calls = {name: getattr(lib, f"ftengine_sampler_{name}") for name in _FUNCTIONS}
+        self._tell, self._draw, self._suggest = self.calls["tell"], self.calls["draw"], self.calls["suggest"]
         for name, arguments in _FUNCTIONS.items():
             self.calls[name].restype, self.calls[name].argtypes = c_int, arguments
         directions = (c_byte * len(maximize))(*maximize)
@@ -105,7 +109,19 @@ class _Mirror:
         self.parameters: list[tuple[str, BaseDistribution]] = []
         self._numbers: dict[Any, int] = {}
         self._constraints: dict[str, int] = {}
-        self._value = c_double()
+        self._drawn: dict[str, tuple[int, BaseDistribution]] = {}  # of the latest trial that was drawn
+        # What calls write to and read from, made once: a call takes a microsecond, and ctypes' objects would take several.
+        self._value, self._count = c_double(), c_int()
+        self._parameters, self._values = POINTER(c_int)(), POINTER(c_double)()
+        self._out = byref(self._count), byref(self._parameters), byref(self._values)
+        self._told = _Trial(size=sizeof(_Trial))
+        self._by_value, self._by_told = byref(self._value), byref(self._told)
+        self._make_room(8)
+
+    def _make_room(self, count: int) -> None:
+        """For so many parameters of a trial that is told."""
+        self._room, self._ids, self._numbers_of = count, (c_int * count)(), (c_double * count)()
+        self._told.parameters, self._told.parameter_values = self._ids, self._numbers_of
 
     def _check(self, code: int) -> None:
         if code != 0:
@@ -124,17 +140,17 @@ class _Mirror:
 
     # ---- what is told
 
-    def _ended(self, told: _Trial, trial: FrozenTrial) -> None:
-        values = trial.values if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) else None
-        if values is not None and any(math.isnan(v) for v in values):
+    def _ended(self, told: _Trial, trial: FrozenTrial, state: int) -> None:
+        values = trial.values if state in (_COMPLETE, _PRUNED) else None
+        if values is not None and True in map(math.isnan, values):
             values = None
-        if trial.state == TrialState.PRUNED and self.objectives > 1:
+        if state == _PRUNED and self.objectives > 1:
             values = None
-        if trial.state == TrialState.COMPLETE and values is None:
-            told.state = TrialState.FAIL.value
+        if state == _COMPLETE and values is None:
+            told.state = _FAIL
         if values is not None:
             told.value_count, told.values = len(values), (c_double * len(values))(*values)
-        if trial.state == TrialState.PRUNED and trial.last_step is not None:
+        if state == _PRUNED and trial.last_step is not None:
             told.step, told.reported = max(trial.last_step, 0), trial.intermediate_values[trial.last_step]
         violations = _violations(trial)
         if violations:
@@ -146,28 +162,45 @@ class _Mirror:
             told.constraint_count, told.constraints = len(row), (c_double * len(row))(*row)
 
     def tell(self, trial: FrozenTrial) -> None:
-        number, state = trial.number, trial.state
+        number, state, params = trial.number, int(trial.state), trial.params
         known = self.open.get(number)
-        if known is None and number < self.count:
-            return
-        new = [name for name in trial.params if known is None or name not in known]
-        if known is not None and not new and (state == TrialState.RUNNING and number not in self.waiting or state == TrialState.WAITING):
-            return
-        told = _Trial(size=sizeof(_Trial), number=number, state=state.value, step=-1)
-        if new:
-            distributions = trial.distributions
-            told.parameter_count = len(new)
-            told.parameters = (c_int * len(new))(*[self.number(name, distributions[name]) for name in new])
-            told.parameter_values = (c_double * len(new))(*[distributions[name].to_internal_repr(trial.params[name]) for name in new])
-        if state.is_finished():
-            self._ended(told, trial)
-        self._check(self.calls["tell"](self.handle, byref(told)))
-        self.count = max(self.count, number + 1)
-        (self.waiting.add if state == TrialState.WAITING else self.waiting.discard)(number)
-        if state.is_finished():
-            self.open.pop(number, None)
+        if known is None:
+            if number < self.count:
+                return
+            new = list(params)
         else:
-            self.open.setdefault(number, set()).update(new)
+            new = [] if len(params) == len(known) else [name for name in params if name not in known]
+            if not new and (state == _WAITING or state == _RUNNING and number not in self.waiting):
+                return
+        told = self._told
+        told.number, told.state, told.step, told.parameter_count = number, state, -1, len(new)
+        told.value_count = told.constraint_count = 0
+        if new:
+            if len(new) > self._room:
+                self._make_room(2 * len(new))
+            distributions = trial.distributions
+            for i, name in enumerate(new):
+                distribution = distributions[name]
+                self._ids[i], self._numbers_of[i] = self.number(name, distribution), distribution.to_internal_repr(params[name])
+        ended = state not in (_RUNNING, _WAITING)
+        if ended:
+            self._ended(told, trial, state)
+        code = self._tell(self.handle, self._by_told)
+        if code != 0:
+            raise self.engine.error(code)
+        if number >= self.count:
+            self.count = number + 1
+        if state == _WAITING:
+            self.waiting.add(number)
+        elif self.waiting:
+            self.waiting.discard(number)
+        if ended:
+            if known is not None:
+                del self.open[number]
+        elif known is None:
+            self.open[number] = set(new)
+        else:
+            known.update(new)
 
     def catch_up(self, trials: Sequence[FrozenTrial]) -> None:
         for number in list(self.open):
@@ -178,12 +211,21 @@ class _Mirror:
     # ---- what is asked
 
     def drawn(self, number: int) -> dict[str, BaseDistribution]:
-        count, parameters, values = c_int(), POINTER(c_int)(), POINTER(c_double)()
-        self._check(self.calls["draw"](self.handle, number, byref(count), byref(parameters), byref(values)))
-        return dict(self.parameters[parameters[i]] for i in range(count.value))
+        code = self._draw(self.handle, number, *self._out)
+        if code != 0:
+            raise self.engine.error(code)
+        self._drawn = {}
+        for which in self._parameters[: self._count.value]:
+            name, distribution = self.parameters[which]
+            self._drawn[name] = which, distribution
+        return {name: drawn[1] for name, drawn in self._drawn.items()}
 
     def suggest(self, number: int, name: str, distribution: BaseDistribution) -> Any:
-        self._check(self.calls["suggest"](self.handle, number, self.number(name, distribution), byref(self._value)))
+        drawn = self._drawn.get(name)
+        which = drawn[0] if drawn is not None and drawn[1] is distribution else self.number(name, distribution)
+        code = self._suggest(self.handle, number, which, self._by_value)
+        if code != 0:
+            raise self.engine.error(code)
         return _external(distribution, self._value.value)
 
 
