@@ -10,7 +10,8 @@ lies beside. Compiled by zig too, the choice of the instruction set would always
 everything. BUILD may be one for another machine (tools/aarch64.sh).
 
 --cuda: with the CUDA kernels of the build, in lib/ftengine of what it is installed into, where program and library look for them. Linked by nvcc they need
-glibc 2.35; zig links them with its own C++ library.
+glibc 2.35; zig links them with its own C++ library. A wheel that would have more than 20 MB (PyPI asks for small ones, and most who install have no GPU) becomes two:
+ftengine_cuda has the kernels, and ftengine an extra of that name, so that pip install "ftengine[cuda]" takes both. Prints a path a line, that of ftengine first.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent
 GLIBC = "2.28"  # for zig
 CUDA = "libftengine_cuda.so"
-LARGEST = 20_000_000  # bytes, with the CUDA kernels; without them a test wants less than 15 million
+LARGEST = 20_000_000  # bytes of a wheel; of one without CUDA kernels a test wants less than 15 million
 BUNDLED = {"libjpeg.so.62", "libjpeg.so.8", "libpng16.so.16"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same build
 PACKAGES = ("libjansson-dev", "libinih-dev", "libpcre2-dev", "libssl-dev", "zlib1g-dev", "libzstd-dev", "libsqlite3-dev",
@@ -51,8 +52,24 @@ Provides-Extra: sklearn
 Requires-Dist: scikit-learn>=1.6; extra == "sklearn"
 Provides-Extra: optuna
 Requires-Dist: optuna>=4; extra == "optuna"
+{cuda}Description-Content-Type: text/markdown
+
+"""
+CUDA_EXTRA = """\
+Provides-Extra: cuda
+Requires-Dist: ftengine-cuda=={version}; extra == "cuda"
+"""
+CUDA_METADATA = """\
+Metadata-Version: 2.1
+Name: ftengine-cuda
+Version: {version}
+Summary: The CUDA kernels of ftengine
+License: Apache-2.0
+Requires-Python: >=3.9
+Requires-Dist: ftengine=={version}
 Description-Content-Type: text/markdown
 
+The CUDA kernels that ftengine looks for beside itself. `pip install "ftengine[cuda]"` installs both.
 """
 
 
@@ -167,23 +184,67 @@ def bundle(build, library, machine):
         yield library.parent / name
 
 
-def files_of(build, out, version):
-    """(place in the wheel, path or bytes, executable)"""
+def licences(info):
+    yield f"{info}/licenses/LICENSE", SOURCE / "LICENSE", False
+    yield f"{info}/licenses/NOTICE", SOURCE / "NOTICE", False
+
+
+def files_of(out, version, with_cuda, extra):
+    """(place in the wheel, path or bytes, executable); extra: the kernels are another wheel's."""
     info = f"ftengine-{version}.dist-info"
     yield f"ftengine-{version}.data/scripts/ftengine", out / "ftengine", True
     for path in sorted(out.glob("lib*.so*")):
-        yield f"ftengine-{version}.data/data/lib/ftengine/{CUDA}" if path.name == CUDA else f"ftengine/{path.name}", path, True
+        if path.name != CUDA:
+            yield f"ftengine/{path.name}", path, True
+        elif with_cuda:
+            yield f"ftengine-{version}.data/data/lib/ftengine/{CUDA}", path, True
     for path in sorted((SOURCE / "python/ftengine").iterdir()):
         if path.suffix == ".py" or path.name == "py.typed":
             yield f"ftengine/{path.name}", path, False
-    yield f"{info}/licenses/LICENSE", SOURCE / "LICENSE", False
-    yield f"{info}/licenses/NOTICE", SOURCE / "NOTICE", False
+    yield from licences(info)
     for package in PACKAGES:  # what is linked in
         copyright_ = Path("/usr/share/doc") / package / "copyright"
         if not copyright_.exists():
             sys.exit(f"wheel.py: there is no licence of {package} in /usr/share/doc")
         yield f"{info}/licenses/{package}", copyright_, False
-    yield f"{info}/METADATA", (METADATA.format(version=version) + (SOURCE / "python/README.md").read_text()).encode(), False
+    cuda = CUDA_EXTRA.format(version=version) if extra else ""
+    yield f"{info}/METADATA", (METADATA.format(version=version, cuda=cuda) + (SOURCE / "python/README.md").read_text()).encode(), False
+
+
+def cuda_files(out, version):
+    """The same of the wheel of the kernels alone."""
+    info = f"ftengine_cuda-{version}.dist-info"
+    yield f"ftengine_cuda-{version}.data/data/lib/ftengine/{CUDA}", out / CUDA, True
+    yield from licences(info)
+    yield f"{info}/METADATA", CUDA_METADATA.format(version=version).encode(), False
+
+
+def write(out, name, version, binaries, machine, files):
+    """The wheel of these files; `binaries` say which C library it needs."""
+    major, minor = max(glibc_of(path) for path in binaries)
+    tag = f"py3-none-manylinux_{major}_{minor}_{machine}"
+    wheel = out / f"{name}-{version}-{tag}.whl"
+    info, record = f"{name}-{version}.dist-info", []
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(place, data, executable=False):
+            entry = zipfile.ZipInfo(place, DATE)
+            entry.external_attr = (0o100755 if executable else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data, compresslevel=9)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{place},sha256={digest},{len(data)}")
+
+        for place, what, executable in files:
+            add(place, what if isinstance(what, bytes) else what.read_bytes(), executable)
+        add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ftengine tools/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
+        record.append(f"{info}/RECORD,,")
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", DATE), "\n".join(record) + "\n")
+    return wheel
+
+
+def size_of(wheel):
+    return wheel.stat().st_size
 
 
 def main():
@@ -215,31 +276,19 @@ def main():
         lacking = [name for name in needed(path) if name not in BUNDLED and name != "libz.so.1"]
         if lacking:
             sys.exit(f"wheel.py: {path.name} needs {', '.join(lacking)}, which a machine may lack")
-    major, minor = max(glibc_of(path) for path in binaries)
-    tag = f"py3-none-manylinux_{major}_{minor}_{machine}"
-    for old in a.out.glob("ftengine-*.whl"):
+    for old in [*a.out.glob("ftengine-*.whl"), *a.out.glob("ftengine_cuda-*.whl")]:
         old.unlink()
-    wheel = a.out / f"ftengine-{version}-{tag}.whl"
-    info, record = f"ftengine-{version}.dist-info", []
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-
-        def add(place, data, executable=False):
-            entry = zipfile.ZipInfo(place, DATE)
-            entry.external_attr = (0o100755 if executable else 0o100644) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data, compresslevel=9)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            record.append(f"{place},sha256={digest},{len(data)}")
-
-        for place, what, executable in files_of(a.build, work, version):
-            add(place, what if isinstance(what, bytes) else what.read_bytes(), executable)
-        add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ftengine tools/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
-        record.append(f"{info}/RECORD,,")
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", DATE), "\n".join(record) + "\n")
+    wheels = [write(a.out, "ftengine", version, binaries, machine, files_of(work, version, a.cuda, False))]
+    if a.cuda and size_of(wheels[0]) > LARGEST:
+        wheels[0].unlink()
+        others = [path for path in binaries if path.name != CUDA]
+        wheels = [write(a.out, "ftengine", version, others, machine, files_of(work, version, False, True)),
+                  write(a.out, "ftengine_cuda", version, [work / CUDA], machine, cuda_files(work, version))]  # fmt: skip
     shutil.rmtree(work)
-    if wheel.stat().st_size > LARGEST:
-        sys.exit(f"wheel.py: {wheel} has {wheel.stat().st_size} bytes, and {LARGEST} is the most that it is to have")
-    print(wheel)
+    for wheel in wheels:
+        if size_of(wheel) > LARGEST:
+            sys.exit(f"wheel.py: {wheel} has {size_of(wheel)} bytes, and {LARGEST} is the most that it is to have")
+        print(wheel)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 // allocation of a call fails, the first or the thousandth. Then the call ends with a code and a text, nothing hangs
 // or crashes, and the same call again does what it does elsewhere. What fails are calls
 // of the library's own code: it is linked from its objects, those of others have allocators of their own.
-// ctest: wrap=malloc,calloc,realloc,aligned_alloc,posix_memalign sanitize=leave
+// ctest: wrap=malloc,calloc,realloc,aligned_alloc,posix_memalign
 #include "library/ftengine.h"
 
 #include <setjmp.h>
