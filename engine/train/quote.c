@@ -31,11 +31,14 @@ static ft_estimate within(double seconds, double error) {
 
 static ft_estimate share(double seconds, double of_it) { return within(seconds, of_it * seconds); }
 
+// Not hypot: the one of glibc 2.35 has another version, and a program with it would not start where the C library is older.
+static double root(double a, double b) { return sqrt(a * a + b * b); }
+
 ft_estimate ft_estimate_add(ft_estimate a, ft_estimate b) {
     const double seconds = a.seconds + b.seconds;
     return (ft_estimate){.seconds = seconds,
-                         .low = seconds - hypot(a.seconds - a.low, b.seconds - b.low),
-                         .high = seconds + hypot(a.high - a.seconds, b.high - b.seconds)};
+                         .low = seconds - root(a.seconds - a.low, b.seconds - b.low),
+                         .high = seconds + root(a.high - a.seconds, b.high - b.seconds)};
 }
 
 static ft_estimate times(ft_estimate e, double n) { return (ft_estimate){n * e.seconds, n * e.low, n * e.high}; }
