@@ -53,8 +53,8 @@ typedef struct ft_device_functions {
     ft_status (*graph_run)(ft_device *device, ft_graph *graph);
     void (*graph_destroy)(ft_device *device, ft_graph *graph); // waits for the device; NULL is fine
     // A range of addresses that gets memory piece by piece (cuMemAddressReserve / cuMemMap; mmap / mprotect). All NULL
-    // where a device has none. Offsets and sizes are multiples of *page. Committed contents are undefined; what was
-    // decommitted may be committed again. FT_NO_MEMORY when there is none.
+    // where a device has none. Offsets and sizes are multiples of *page; whole pieces go back (range_pieces.h). Committed
+    // contents are undefined; what was decommitted may be committed again. FT_NO_MEMORY when there is none.
     ft_status (*range_reserve)(ft_device *device, size_t bytes, void **base, size_t *page);
     ft_status (*range_commit)(ft_device *device, void *base, size_t offset, size_t bytes);
     void (*range_decommit)(ft_device *device, void *base, size_t offset, size_t bytes);

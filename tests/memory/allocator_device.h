@@ -5,6 +5,7 @@
 #define FT_TEST_ALLOCATOR_DEVICE_H
 
 #include "engine/memory/allocator/internal.h"
+#include "kernels/ops/range_pieces.h"
 
 #include <string.h>
 
@@ -41,7 +42,8 @@ typedef struct watched {
     size_t page;       // when > 0, said to be the page
     struct {
         char *base;
-        uint8_t pages[WATCHED_PAGES];
+        uint8_t pages[WATCHED_PAGES];  // is it there?
+        uint8_t inside[WATCHED_PAGES]; // of a large piece, and not its first
     } ranges[WATCHED_RANGES];
     size_t buffers; // live
 } watched;
@@ -77,18 +79,25 @@ static inline ft_status w_reserve(ft_device *device, size_t bytes, void **base, 
     assert_true(i < WATCHED_RANGES && bytes / watched_page <= WATCHED_PAGES);
     w->ranges[i].base = *base;
     memset(w->ranges[i].pages, 0, WATCHED_PAGES);
+    memset(w->ranges[i].inside, 0, WATCHED_PAGES);
     return status;
 }
 
-// Every page changes from `from` to the opposite: nothing is committed or given back twice.
+// Every page changes from `from` to the opposite: nothing is committed or given back twice, and no piece in part.
 static inline void turn_pages(watched *w, const char *base, size_t offset, size_t bytes, int from) {
     int i = 0;
     while (i < WATCHED_RANGES && w->ranges[i].base != base)
         i++;
     assert_true(i < WATCHED_RANGES && offset % watched_page == 0 && bytes % watched_page == 0 && bytes > 0);
-    for (size_t p = offset / watched_page; p < (offset + bytes) / watched_page; p++) {
+    const size_t first = offset / watched_page, end = first + bytes / watched_page;
+    uint8_t *const inside = w->ranges[i].inside;
+    assert_false(inside[first] || (end < WATCHED_PAGES && inside[end]));
+    const size_t piece = ft_range_piece(&w->device.target, watched_page) / watched_page;
+    for (size_t p = first; p < end; p++) {
         assert_int_equal(w->ranges[i].pages[p], from);
         w->ranges[i].pages[p] = (uint8_t)!from;
+        const size_t left = piece > 0 ? end - first - (p - first) / piece * piece : 0; // of the commit, from this piece on
+        inside[p] = from == 0 && piece > 0 && (p - first) % piece != 0 && left > piece;
     }
 }
 

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { M_FREE, M_LIVE, M_HOLE, M_ANY = -1, M_SEGMENTS = 256, M_BLOCKS = 512 };
+enum { M_FREE, M_LIVE, M_HOLE, M_ANY = -1, M_SEGMENTS = 256, M_BLOCKS = 512, M_PIECES = 512 };
 
 typedef struct m_block {
     size_t offset, size, requested;
@@ -22,12 +22,15 @@ typedef struct m_segment {
     int stream, count;
     bool small;
     m_block blocks[M_BLOCKS];
+    size_t pieces[M_PIECES]; // where large pieces begin; all are as long as model.piece
+    int piece_count;
 } m_segment;
 
 typedef struct model {
     ft_allocator_options options;
     refusals device;
     size_t page; // 0: buffers
+    size_t piece; // 0: any page goes by itself
     m_segment *segments[M_SEGMENTS];
     int count;
     uint64_t next_number, now;
@@ -67,6 +70,15 @@ static void m_merge(m_segment *s) {
     }
 }
 
+// The border of a page nearest to `at`, from there on or up to there, that no piece lies across.
+static size_t m_border(const model *m, const m_segment *s, size_t at, bool up) {
+    const size_t unit = m->page > 0 ? m->page : s->size;
+    at = up ? m_up(at, unit) : at / unit * unit;
+    for (int i = 0; i < s->piece_count; i++)
+        if (s->pieces[i] < at && at < s->pieces[i] + m->piece) return up ? s->pieces[i] + m->piece : s->pieces[i];
+    return at;
+}
+
 // A stretch of free neighbours, of whatever streams: blocks [first, last].
 typedef struct m_run {
     int first, last;
@@ -83,8 +95,8 @@ static m_run m_run_at(const model *m, const m_segment *s, int i) {
         if (r.used < s->blocks[j].used) r.used = s->blocks[j].used;
     }
     size_t stop = s->blocks[r.last].offset + s->blocks[r.last].size;
-    size_t unit = m->page > 0 ? m->page : s->size, begin = m_up(s->blocks[i].offset, unit);
-    r.end = stop / unit * unit;
+    const size_t begin = m_border(m, s, s->blocks[i].offset, true);
+    r.end = m_border(m, s, stop, false);
     if (begin < r.end) r.bytes = r.end - begin;
     return r;
 }
@@ -131,7 +143,13 @@ static void m_remove_segment(model *m, int k) {
 // Gives back up to `need` bytes of one run.
 static size_t m_release(model *m, int k, m_run r, size_t need) {
     m_segment *s = m->segments[k];
-    size_t bytes = m->page > 0 && need < r.bytes ? m_up(need, m->page) : r.bytes, begin = r.end - bytes;
+    size_t begin = r.end - r.bytes;
+    if (m->page > 0 && need < r.bytes) begin = m_border(m, s, r.end - m_up(need, m->page), false);
+    const size_t bytes = r.end - begin;
+    int kept = 0;
+    for (int i = 0; i < s->piece_count; i++)
+        if (s->pieces[i] < begin || s->pieces[i] >= r.end) s->pieces[kept++] = s->pieces[i];
+    s->piece_count = kept;
     m->counters.device_frees++;
     m->device.held -= bytes;
     if (m->page == 0) {
@@ -253,6 +271,10 @@ static void m_commit(model *m, const m_growth *g, int stream, bool small) {
         hole = 0;
     }
     m_block rest = s->blocks[hole];
+    for (size_t at = 0; m->piece > 0 && at + m->piece < g->bytes; at += m->piece) { // a page at least stays behind them
+        assert(s->piece_count < M_PIECES);
+        s->pieces[s->piece_count++] = rest.offset + at;
+    }
     s->blocks[hole].size = g->bytes;
     s->blocks[hole].state = M_FREE;
     s->blocks[hole].stream = stream;

@@ -17,7 +17,9 @@ static size_t below(size_t n) {
     return mixed(random_state) % n;
 }
 
+static bool large; // requests of more than a piece are as frequent as others
 static size_t random_bytes(void) {
+    if (large && below(3) == 0) return below(100 * MIB);
     static const size_t corners[] = {0,       1,       512,         513,      MIB - 511,     MIB,
                                      MIB + 1, 2 * MIB, 2 * MIB + 1, 20 * MIB, 3 * MIB - 512, 41 * MIB};
     switch (below(8)) {
@@ -40,6 +42,7 @@ typedef struct setting {
     int streams;
     size_t capacity;
     uint32_t one_in; // a device call in so many is refused; 0: none
+    bool pieces;     // of ranges: pages do not all go back one by one
 } setting;
 
 enum { LIVE = 60, STEPS = 5000 };
@@ -62,11 +65,14 @@ static uint64_t saw_limit, saw_device, saw_retry, saw_success_after_refusal;
 static void play(const setting *s, uint32_t seed) {
     static model m;
     open_watched(s->capacity, false);
+    large = s->pieces;
+    if (s->pieces) device.device.target.backend = FT_BACKEND_CUDA;
     ft_allocator *a = open_allocator(s->options);
     memset(&m, 0, sizeof m);
     m.options = s->options;
     if (m.options.limit == 0) m.options.limit = s->capacity;
     m.page = s->options.expandable_segments ? watched_page : 0;
+    m.piece = s->pieces ? FT_RANGE_PIECE : 0;
     m.device.capacity = s->capacity;
     m.device.one_in = device.refusals.one_in = s->one_in;
     m.device.seed = device.refusals.seed = s->one_in > 0 ? seed : 0;
@@ -142,27 +148,38 @@ static void play(const setting *s, uint32_t seed) {
 
 static void test_model(void **state) {
     static const setting settings[] = {
-        {"plain", {0}, 1, 8192 * MIB, 0},
-        {"limit", {.limit = 190 * MIB}, 1, 8192 * MIB, 0},
-        {"odd limit", {.limit = 150 * MIB + 12345}, 2, 8192 * MIB, 0},
-        {"small device", {0}, 1, 170 * MIB, 0},
-        {"device below the limit", {.limit = 400 * MIB}, 2, 170 * MIB, 0},
-        {"split", {.max_split_size = 6 * MIB}, 1, 600 * MIB, 0},
-        {"split, limit", {.limit = 180 * MIB, .max_split_size = 20 * MIB}, 1, 8192 * MIB, 0},
-        {"collect", {.limit = 300 * MIB, .garbage_collection_threshold = 0.5}, 2, 8192 * MIB, 0},
-        {"collect, split", {.max_split_size = 4 * MIB, .garbage_collection_threshold = 0.7}, 1, 250 * MIB, 0},
-        {"refusing", {.limit = 300 * MIB}, 1, 8192 * MIB, 3},
-        {"refusing much", {.limit = 300 * MIB, .garbage_collection_threshold = 0.8}, 3, 8192 * MIB, 2},
-        {"ranges", {.expandable_segments = true}, 1, 4096 * MIB, 0},
-        {"ranges, limit", {.limit = 190 * MIB, .expandable_segments = true}, 1, 8192 * MIB, 0},
-        {"ranges, odd limit", {.limit = 150 * MIB + 54321, .expandable_segments = true}, 3, 8192 * MIB, 0},
-        {"ranges, small device", {.limit = 300 * MIB, .expandable_segments = true}, 2, 170 * MIB, 0},
+        {"plain", {0}, 1, 8192 * MIB, 0, false},
+        {"limit", {.limit = 190 * MIB}, 1, 8192 * MIB, 0, false},
+        {"odd limit", {.limit = 150 * MIB + 12345}, 2, 8192 * MIB, 0, false},
+        {"small device", {0}, 1, 170 * MIB, 0, false},
+        {"device below the limit", {.limit = 400 * MIB}, 2, 170 * MIB, 0, false},
+        {"split", {.max_split_size = 6 * MIB}, 1, 600 * MIB, 0, false},
+        {"split, limit", {.limit = 180 * MIB, .max_split_size = 20 * MIB}, 1, 8192 * MIB, 0, false},
+        {"collect", {.limit = 300 * MIB, .garbage_collection_threshold = 0.5}, 2, 8192 * MIB, 0, false},
+        {"collect, split", {.max_split_size = 4 * MIB, .garbage_collection_threshold = 0.7}, 1, 250 * MIB, 0, false},
+        {"refusing", {.limit = 300 * MIB}, 1, 8192 * MIB, 3, false},
+        {"refusing much", {.limit = 300 * MIB, .garbage_collection_threshold = 0.8}, 3, 8192 * MIB, 2, false},
+        {"ranges", {.expandable_segments = true}, 1, 4096 * MIB, 0, false},
+        {"ranges, limit", {.limit = 190 * MIB, .expandable_segments = true}, 1, 8192 * MIB, 0, false},
+        {"ranges, odd limit", {.limit = 150 * MIB + 54321, .expandable_segments = true}, 3, 8192 * MIB, 0, false},
+        {"ranges, small device", {.limit = 300 * MIB, .expandable_segments = true}, 2, 170 * MIB, 0, false},
         {"ranges, collect",
          {.limit = 250 * MIB, .expandable_segments = true, .garbage_collection_threshold = 0.5},
          1,
          8192 * MIB,
-         0},
-        {"ranges, refusing", {.limit = 250 * MIB, .expandable_segments = true}, 2, 8192 * MIB, 3},
+         0,
+         false},
+        {"ranges, refusing", {.limit = 250 * MIB, .expandable_segments = true}, 2, 8192 * MIB, 3, false},
+        {"pieces", {.expandable_segments = true}, 1, 4096 * MIB, 0, true},
+        {"pieces, odd limit", {.limit = 350 * MIB + 54321, .expandable_segments = true}, 3, 8192 * MIB, 0, true},
+        {"pieces, small device", {.limit = 900 * MIB, .expandable_segments = true}, 2, 470 * MIB, 0, true},
+        {"pieces, collect",
+         {.limit = 450 * MIB, .expandable_segments = true, .garbage_collection_threshold = 0.5},
+         1,
+         8192 * MIB,
+         0,
+         true},
+        {"pieces, refusing", {.limit = 450 * MIB, .expandable_segments = true}, 2, 8192 * MIB, 3, true},
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         for (uint32_t seed = 1; seed <= 6; seed++)
@@ -199,10 +216,13 @@ static void trace(ft_allocator *a, uint32_t seed, m_place *places) {
 
 static void test_same_again(void **state) {
     static m_place first[TRACE], again[TRACE];
-    for (int ranges = 0; ranges < 2; ranges++) {
+    for (int ranges = 0; ranges < 3; ranges++) { // 2: in pieces
         ft_allocator_options options = {
-            .limit = 400 * MIB, .expandable_segments = ranges, .garbage_collection_threshold = 0.9};
+            .limit = 400 * MIB, .expandable_segments = ranges > 0, .garbage_collection_threshold = 0.9};
+        large = ranges == 2;
+        const ft_backend_kind backend = large ? FT_BACKEND_CUDA : FT_BACKEND_CPU;
         open_watched(1024 * MIB, false);
+        device.device.target.backend = backend;
         ft_allocator *a = open_allocator(options);
         trace(a, 5, first);
         ft_allocator_trim(a);
@@ -218,6 +238,7 @@ static void test_same_again(void **state) {
         ft_allocator_close(a);
         close_watched();
         open_watched(1024 * MIB, true); // other addresses, the same decisions
+        device.device.target.backend = backend;
         a = open_allocator(options);
         trace(a, 5, again);
         assert_memory_equal(first, again, sizeof first);
@@ -228,6 +249,7 @@ static void test_same_again(void **state) {
 
 // With one stream, joining changes nothing that a request can see.
 static void test_join_of_one_stream(void **state) {
+    large = false;
     for (int ranges = 0; ranges < 2; ranges++) {
         open_watched(4096 * MIB, false);
         ft_allocator_options options = {.limit = 300 * MIB, .expandable_segments = ranges};

@@ -27,9 +27,10 @@ static size_t below(size_t n) {
 }
 
 static size_t random_bytes(void) {
-    switch (below(4)) {
+    switch (below(6)) {
     case 0: return 1 + below(4096);
     case 1: return 1 + below(MIB);
+    case 2: return 1 + below(50 * MIB); // from 34 MiB on a growth has a large piece
     default: return 1 + below(9 * MIB);
     }
 }
@@ -184,12 +185,87 @@ static void devices_without_ranges_are_refused(void **state) {
     close_gpu(0);
 }
 
+// ---- a model ----------------------------------------------------------------------------------------------------
+
+// Calls of a driver that gives everything: its memory is never touched.
+static struct {
+    uint64_t create, map, access, unmap, release;
+    size_t bytes;
+} calls;
+
+static int count_create(ft_cu_handle *handle, size_t bytes, const ft_cu_memory *kind, unsigned long long flags) {
+    *handle = ++calls.create;
+    calls.bytes += bytes;
+    return 0;
+}
+static int count_map(ft_cu_address to, size_t bytes, size_t offset, ft_cu_handle handle, unsigned long long flags) {
+    calls.map++;
+    return 0;
+}
+static int count_access(ft_cu_address base, size_t bytes, const ft_cu_access *access, size_t count) {
+    calls.access++;
+    return 0;
+}
+static int count_unmap(ft_cu_address from, size_t bytes) {
+    calls.unmap++;
+    calls.bytes -= bytes;
+    return 0;
+}
+static int count_release(ft_cu_handle handle) {
+    calls.release++;
+    return 0;
+}
+
+// What `ftengine plan configs/bert_large.ini --gpu H200` asks for: weights and two moments, the state of a step, its
+// arena. A page a handle these were 6,496 handles, and 12,997 calls to have them.
+static void bert_large_takes_few_calls(void **state) {
+    static const size_t numbers = (size_t)335143938 * 4, arena = (size_t)9598664704;
+    fake_settings s = fake.defaults();
+    s.memory = (size_t)24 << 30;
+    open_gpu(&s);
+    ft_cuda_driver counting = *driver;
+    counting.mem_create = count_create;
+    counting.mem_map = count_map;
+    counting.mem_set_access = count_access;
+    counting.mem_unmap = count_unmap;
+    counting.mem_release = count_release;
+    ft_device *counted;
+    good(ft_cuda_open(&counting, 0, NULL, &counted));
+    ft_allocator *a;
+    good(ft_allocator_create(counted, &(ft_allocator_options){.expandable_segments = true}, &a));
+    ft_block *blocks[5];
+    for (int i = 0; i < 3; i++)
+        good(ft_allocator_take(a, numbers, 0, &blocks[i], NULL));
+    good(ft_allocator_take(a, 4096, 0, &blocks[3], NULL));
+    good(ft_allocator_take(a, arena, 0, &blocks[4], NULL));
+    good(ft_allocator_check(a));
+    assert_int_equal(ft_allocator_read(a).reserved, calls.bytes);
+    assert_int_equal(calls.bytes, 6496 * (2 * MIB));
+    assert_int_equal(calls.access, 5);
+    assert_int_equal(calls.map, calls.create);
+    assert_int_equal(calls.create,
+                     (39 + 16) + 2 * (39 + 15) + 1 + (286 + 1)); // large ones, pages: 451 handles, 907 calls
+    ft_allocator_give(a, blocks[4]); // the end of a step: all of the arena goes, but the page that it shares
+    ft_allocator_trim(a);
+    good(ft_allocator_check(a));
+    assert_int_equal(ft_allocator_read(a).reserved, calls.bytes);
+    assert_int_equal(calls.bytes, (1918 + 1) * (2 * MIB));
+    ft_allocator_close(a);
+    assert_int_equal(calls.bytes, 0);
+    assert_int_equal(calls.unmap, calls.create);
+    assert_int_equal(calls.release, calls.create);
+    good(counted->functions->sync(counted));
+    ft_device_close(counted);
+    close_gpu(0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_under_random_requests),
         cmocka_unit_test(buffers_under_random_requests),
         cmocka_unit_test(out_of_memory_at_every_call),
         cmocka_unit_test(devices_without_ranges_are_refused),
+        cmocka_unit_test(bert_large_takes_few_calls),
     };
     return cmocka_run_group_tests(tests, load, NULL);
 }

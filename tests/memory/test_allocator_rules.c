@@ -456,6 +456,44 @@ static void test_refused_addresses(void **state) {
     ft_device_close(cpu);
 }
 
+// On a device whose pages come in pieces, one that has a byte in use stays, and counts; all else is as it was.
+static void test_pieces(void **state) {
+    open_watched(1024 * MIB, false);
+    device.device.target.backend = FT_BACKEND_CUDA;
+    ft_allocator *a = open_allocator((ft_allocator_options){.limit = 72 * MIB, .expandable_segments = true});
+    ft_block *first = take(a, 70 * MIB, 0), *second; // pieces at 0 and 32 MiB, three pages behind them
+    give(a, first);
+    first = take(a, 3 * MIB, 0);
+    ft_allocator_trim(a);
+    sound(a);
+    assert_int_equal(ft_allocator_read(a).reserved, 32 * MIB);
+    second = take(a, 40 * MIB, 0); // 29 MiB are there, 12 come
+    at(second, 0, 3 * MIB, 40 * MIB);
+    assert_int_equal(ft_allocator_read(a).reserved, 44 * MIB);
+    give(a, second);
+    second = take(a, 69 * MIB, 0); // 28 more MiB: the limit, to the byte
+    at(second, 0, 3 * MIB, 69 * MIB);
+    assert_int_equal(ft_allocator_read(a).reserved, 72 * MIB);
+    give(a, second);
+    ft_allocator_trim(a);
+    assert_int_equal(ft_allocator_read(a).reserved, 32 * MIB);
+    give(a, first);
+    ft_allocator_trim(a); // nothing is left, and no past
+    assert_int_equal(ft_allocator_read(a).reserved + ft_allocator_read(a).segments, 0);
+    // As much as is needed goes back: the highest piece, of two; the block that shares the last page keeps that alone.
+    first = take(a, 65 * MIB, 0);
+    second = take(a, MIB + 1, 0); // one page more
+    at(second, 0, 65 * MIB, MIB + 512);
+    give(a, first);
+    take(a, 4 * MIB, 1); // another range: 68 + 4 are the limit
+    assert_int_equal(ft_allocator_read(a).released_for_retry, 0);
+    take(a, 2 * MIB, 1);
+    assert_int_equal(ft_allocator_read(a).released_for_retry, 1);
+    assert_int_equal(ft_allocator_read(a).reserved, (68 - 32 + 4 + 2) * MIB);
+    ft_allocator_close(a);
+    close_watched();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
@@ -473,6 +511,7 @@ int main(void) {
         cmocka_unit_test(test_second_range),
         cmocka_unit_test(test_scarce_addresses),
         cmocka_unit_test(test_refused_addresses),
+        cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@
 //     start. A live block is at least as large as its request; it is larger than the rounded request only by what 7
 //     keeps together.
 //  2. The blocks of a segment cover it without gap and overlap. (A virtual range has holes among them: whole pages of
-//     addresses without memory, which count nowhere.)
+//     addresses without memory, which count nowhere. Where pages come in pieces, kernels/ops/range_pieces.h, a piece is
+//     there as a whole or not at all; one that has a byte in use is there, and counts.)
 //  3. No two free neighbours of one stream in one segment: freeing merges at once.
 //  4. allocated <= reserved <= limit; both equal the sums over blocks and segments.
 //  5. A request of a class is only ever served from a segment of its class: requests up to FT_ALLOCATOR_SMALL from
@@ -24,8 +25,8 @@
 //     rest is at least one granule (small class, and ranges) or FT_ALLOCATOR_LARGE_REST (large class).
 //  8. Decisions depend on the sequence of calls and on the options alone: never on time, events or addresses. The same
 //     sequence of calls from an allocator whose free segments were all released behaves the same every time.
-//  9. When the limit or the device refuses new memory, free segments (of ranges: whole free pages, from the end of a
-//     block) are released first, oldest use first and no more than needed (garbage_collection_threshold does so
+//  9. When the limit or the device refuses new memory, free segments (of ranges: whole free pages or pieces, from the end
+//     of a block) are released first, oldest use first and no more than needed (garbage_collection_threshold does so
 //     earlier), and the request is tried again, until it is met or nothing is left to release. What would not help is
 //     not released: a limit that refuses even without any free segment refuses at once. A request that fails leaves
 //     blocks and counters as they were, but for released free segments.
@@ -78,7 +79,7 @@ void ft_allocator_give(ft_allocator *allocator, ft_block *block); // NULL is fin
 void *ft_allocator_data(const ft_block *block);
 size_t ft_allocator_size(const ft_block *block); // rounded bytes
 
-// Gives every segment without a live block back to the device (of an expandable range: every whole free page).
+// Gives every segment without a live block back to the device (of an expandable range: every whole free page or piece).
 void ft_allocator_trim(ft_allocator *allocator);
 // Of the ranges for small and for large requests: where the last page that was ever committed ended.
 const size_t *ft_allocator_extent(const ft_allocator *allocator);

@@ -115,8 +115,7 @@ size_t ft_run_releasable(const ft_block *first) {
     while (is_free(last->next))
         last = last->next;
     if (segment->page == 0) return first->previous == NULL && last->next == NULL ? segment->size : 0;
-    size_t begin = ft_round_up(first->offset, segment->page);
-    size_t end = (last->offset + last->size) / segment->page * segment->page;
+    const size_t begin = ft_pieces_up(segment, first->offset), end = ft_pieces_down(segment, last->offset + last->size);
     return end > begin ? end - begin : 0;
 }
 
@@ -198,5 +197,6 @@ void ft_segment_unlink(ft_allocator *a, ft_segment *segment) {
     *(segment->next != NULL ? &segment->next->previous : &a->last_segment) = segment->previous;
     a->counters.segments--;
     if (a->first_segment == NULL) a->next_number = 0; // an empty allocator has no past
+    free(segment->inside);
     free(segment);
 }

@@ -19,6 +19,9 @@ static ft_status check_block(const ft_allocator *a, const ft_segment *s, const f
             FAIL("2", "segment %ju has a hole of %zu bytes at %zu", (uintmax_t)s->number, b->size, b->offset);
         if (b->next != NULL && b->next->state == FT_BLOCK_HOLE)
             FAIL("3", "segment %ju has two holes side by side at %zu", (uintmax_t)s->number, b->next->offset);
+        for (size_t at = b->offset; at <= b->offset + b->size && at / s->page < s->table; at += s->page)
+            if (ft_pieces_cut(s, at / s->page))
+                FAIL("2", "segment %ju has half a piece at %zu, where a hole is", (uintmax_t)s->number, at);
         return FT_OK;
     }
     if (b->state == FT_BLOCK_FREE) {

@@ -2,7 +2,7 @@
 //
 //     requests.c  best fit, splitting, giving back
 //     grow.c      memory from the device and back to it: limit, retry, garbage collection; buffers
-//     range.c     the same for a virtual range that gets its memory page by page
+//     range.c     the same for a virtual range that gets its memory page by page; pieces.c pages that go back together
 //     blocks.c    what all of them do to blocks: cut, merge, list as free
 //     tree.c      free blocks in order of size
 //     check.c     the invariants
@@ -54,6 +54,8 @@ struct ft_segment {
     ft_block *first;
     ft_block *holes; // of a range
     size_t page;     // of a range, else 0
+    unsigned char *inside; // of a range with pieces, `table` pages: is that page inside of one, and not its first?
+    size_t table;
     int32_t pool;    // the stream for which it was made
     int class;
 };
@@ -68,6 +70,7 @@ struct ft_allocator {
     ft_allocator_options options; // limit resolved
     size_t collect_above;         // bytes; garbage_collection_threshold x limit, or the limit
     size_t page;                  // of ranges, 0 without them
+    size_t piece;                 // of ranges whose pages do not all go back one by one, else 0
     size_t extent[FT_CLASSES];    // largest of ranges so far
     size_t expected[FT_CLASSES];  // largest that will be; 0: nobody said
     ft_segment *first_segment, *last_segment;
@@ -116,7 +119,7 @@ void ft_segment_live(ft_allocator *a, ft_segment *segment, size_t live); // sets
 // ---- grow.c ----
 // A free, listed block of at least `size` bytes for that pool and class, made with new memory; one struct stays spare.
 ft_status ft_allocator_grow(ft_allocator *a, size_t size, int32_t pool, int class, ft_block **block, bool *by_limit);
-// Gives the segment that a run covers, or the highest whole pages of a run in a range, at most what `need` asks for,
+// Gives the segment that a run covers, or the highest whole pieces of a run in a range, no more than `need` asks for,
 // back to the device. *released: bytes.
 ft_status ft_run_release(ft_allocator *a, ft_block *first, size_t need, size_t *released);
 // Memory went to (came from) the device.
@@ -138,5 +141,15 @@ ft_growth ft_range_plan(const ft_allocator *a, size_t size, int32_t pool, int cl
 ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, int class, ft_block **block);
 ft_status ft_range_shrink(ft_allocator *a, ft_block *first, size_t need, size_t *released);
 void ft_range_close(ft_allocator *a, ft_segment *segment); // live blocks or not
+
+// ---- pieces.c ----
+// Pages up to offset `end` can be committed afterwards. FT_NO_MEMORY with the host's error text.
+ft_status ft_pieces_spare(const ft_allocator *a, ft_segment *segment, size_t end);
+void ft_pieces_commit(const ft_allocator *a, ft_segment *segment, size_t offset, size_t bytes);
+void ft_pieces_decommit(ft_segment *segment, size_t offset, size_t bytes);
+bool ft_pieces_cut(const ft_segment *segment, size_t page); // does the same piece lie on both sides of the page's start?
+// The nearest offset between two pieces, from there on or up to there.
+size_t ft_pieces_up(const ft_segment *segment, size_t offset);
+size_t ft_pieces_down(const ft_segment *segment, size_t offset);
 
 #endif

@@ -1,6 +1,7 @@
 // range.c - segments that are virtual ranges: addresses for as much as the limit allows, memory behind them
 // page by page. Free memory at the end of what is there grows into a larger block, where a buffer would have to be kept
-// beside a new one; and whole pages inside a free block go back to the device while their neighbours stay in use.
+// beside a new one; and whole pages (whole pieces, pieces.c) inside a free block go back to the device while their
+// neighbours stay in use.
 //
 // A range begins as one hole. Memory fills a hole from its start, so that it joins a free block before it; it is given
 // back from the end of a free block, so that between two live blocks there is a free part, a hole, and at most the end
@@ -121,16 +122,20 @@ ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, 
         hole = fresh->first;
     }
     ft_segment *segment = hole->segment;
-    ft_status status = a->device->functions->range_commit(a->device, segment->base, hole->offset, growth->bytes);
+    ft_status status = ft_pieces_spare(a, segment, hole->offset + growth->bytes);
+    if (status == FT_OK)
+        status = a->device->functions->range_commit(a->device, segment->base, hole->offset, growth->bytes);
     if (status != FT_OK) {
         if (fresh != NULL) {
             a->device->functions->range_release(a->device, fresh->base, fresh->size);
             ft_block_drop(a, hole);
+            free(fresh->inside);
             free(fresh);
         }
         return status;
     }
     if (fresh != NULL) ft_segment_link(a, fresh);
+    ft_pieces_commit(a, segment, hole->offset, growth->bytes);
     segment->committed += growth->bytes;
     ft_count_reserved(a, growth->bytes);
     size_t *extent = &a->extent[class];
@@ -147,10 +152,11 @@ ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, 
 ft_status ft_range_shrink(ft_allocator *a, ft_block *first, size_t need, size_t *released) {
     FT_TRY(ft_blocks_spare(a, 2)); // the hole, and the part of a page behind it
     ft_segment *segment = first->segment;
-    size_t bytes = first->run_bytes, end = ft_round_up(first->offset, segment->page) + bytes;
-    if (need < bytes) bytes = ft_round_up(need, segment->page);
-    size_t begin = end - bytes;
+    size_t begin = ft_pieces_up(segment, first->offset), end = begin + first->run_bytes;
+    if (need < first->run_bytes) begin = ft_pieces_down(segment, end - ft_round_up(need, segment->page));
+    const size_t bytes = end - begin;
     a->device->functions->range_decommit(a->device, segment->base, begin, bytes);
+    ft_pieces_decommit(segment, begin, bytes);
     segment->committed -= bytes;
     ft_count_released(a, bytes);
     *released = bytes;

@@ -1,6 +1,7 @@
 // requests.c - requests: the best free block, what of it is handed out, and what happens when it comes back.
 #include "base/arena.h"
 #include "engine/memory/allocator/internal.h"
+#include "kernels/ops/range_pieces.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static ft_status find_page(ft_allocator *a) {
     if (a->page == 0 || a->page % FT_ALLOCATOR_GRANULE != 0)
         return ft_fail(FT_INVALID, "expandable_segments", "pages of %zu bytes on the device %s, not multiples of %d",
                        a->page, a->device->name, FT_ALLOCATOR_GRANULE);
+    a->piece = ft_range_piece(&a->device->target, a->page);
     return FT_OK;
 }
 
