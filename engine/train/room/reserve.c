@@ -10,6 +10,7 @@
 #include "engine/train/room/room.h"
 #include "kernels/devices/devices.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,14 +130,6 @@ static ft_status enter_host_of_ranks(ft_room *room, const ft_candidate *where, c
     return ft_group_barrier(r->group); // only now others of the watcher's may try
 }
 
-typedef enum ft_entering { ENTER_ONCE, ENTER_ALONE, ENTER_AS_ASKED } ft_entering;
-
-static ft_status enter_as(ft_entering way, ft_room *room, const ft_candidate *where,
-                          const ft_admission_request *request) {
-    return way == ENTER_ALONE ? enter_alone(room, where, request)
-                              : enter(room, where, request, way == ENTER_AS_ASKED && request->wait);
-}
-
 static bool is_mine(const ft_ranks *r, int turn) {
     int before = 0;
     for (int i = 0; i < r->ranks; i++)
@@ -144,46 +137,63 @@ static bool is_mine(const ft_ranks *r, int turn) {
     return before == turn;
 }
 
-// Each on its own device, one after the other in the order of the devices, so that two runs that want several of them
-// do not wait for each other. ENTER_ONCE: *full, on all ranks, where one found no room, and then none has reserved
-// anything. Else that ends the run, and with it what the others have reserved.
-static ft_status enter_in_order(ft_entering way, ft_room *room, const ft_candidate *where,
-                                const ft_admission_request *request, bool *full) {
+// Each on its own device, one after the other in the order of the devices, so that of two runs that try at the same
+// time one gets them all. *full, on all ranks: one found no room, and none has reserved anything. `last`: that one ends
+// the run instead.
+static ft_status enter_in_order(ft_room *room, const ft_candidate *where, const ft_admission_request *request,
+                                bool last, bool *full) {
     ft_ranks *r = room->ranks;
-    size_t entered = 1;
-    for (int turn = 0; turn < r->ranks; turn++) {
-        const ft_status status = is_mine(r, turn) ? enter_as(way, room, where, request) : FT_OK;
-        if (status != FT_OK && (status != FT_NO_DEVICE || way != ENTER_ONCE)) return status;
-        if (status != FT_OK) entered = 0, ft_error_clear();
-        FT_TRY(ft_group_barrier(r->group));
+    *full = false;
+    for (int turn = 0; turn < r->ranks && !*full; turn++) {
+        const ft_status status = is_mine(r, turn) ? enter(room, where, request, false) : FT_OK;
+        if (status == FT_NO_DEVICE && last && request->wait)
+            return ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on %s after %.0f seconds", where->name,
+                           request->timeout);
+        if (status != FT_OK && (status != FT_NO_DEVICE || last)) return status;
+        if (status != FT_OK) ft_error_clear();
+        size_t entered = status == FT_OK;
+        FT_TRY(ft_ranks_least(r, 1, &entered));
+        *full = entered == 0;
     }
-    const bool mine = entered != 0;
-    FT_TRY(ft_ranks_least(r, 1, &entered));
-    *full = entered == 0;
-    return *full && mine ? leave(room, FT_OK) : FT_OK;
+    if (!*full) return FT_OK;
+    (void)leave(room, FT_OK);
+    return ft_group_barrier(r->group); // only now others of the watcher's may try
 }
 
-// Under a watcher: when it tells the first rank that the run may try, all do.
-static ft_status enter_devices_in_turn(const ft_run_observer *observer, ft_room *room, const ft_candidate *where,
-                                       const ft_admission_request *request) {
+// Until it has to try for the last time.
+static double left_of(const ft_admission_request *request, double since) {
+    return request->timeout > 0 ? request->timeout - (ft_now() - since) : request->interval;
+}
+
+// Of the first rank, which alone hears of signals in time: returns when all may try. A watcher lets it wait; with
+// nobody else of the watcher's there (*since then, else negative), and with no watcher, device.wait decides for how
+// long.
+static ft_status wait_to_enter(const ft_admission_request *request, bool full, double *since, bool *last) {
+    const ft_run_observer *observer = ft_run_observer_of();
+    bool alone = true;
+    if (observer != NULL)
+        FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
+    else if (full)
+        FT_TRY(ft_admission_pause(fmin(request->interval, left_of(request, *since))));
+    const double now = ft_now(), most = request->wait ? request->timeout : observer != NULL ? FT_LEAVING_SECONDS : 0;
+    if (!alone || *since < 0) *since = alone ? now : -1;
+    *last = alone && now - *since >= most && (!request->wait || most > 0);
+    return FT_OK;
+}
+
+static ft_status enter_devices_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+    double since = -1;
     for (bool full = false, told = false;; told = true) {
-        bool alone = true;
-        if (room->rank == 0) FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
-        size_t said = alone; // of the first rank alone this may be 0
-        FT_TRY(ft_ranks_least(room->ranks, 1, &said));
-        FT_TRY(enter_in_order(said != 0 ? ENTER_ALONE : ENTER_ONCE, room, where, request, &full));
+        bool last = true;
+        if (room->rank == 0) FT_TRY(wait_to_enter(request, full, &since, &last));
+        size_t is_last = last; // of the first rank alone this may be 0
+        FT_TRY(ft_ranks_least(room->ranks, 1, &is_last));
+        FT_TRY(enter_in_order(room, where, request, is_last != 0, &full));
         if (!full) return FT_OK;
         if (!told)
             ft_info("waiting    until each of %s has room: nothing is reserved there until then",
                     room->config->device.name);
     }
-}
-
-static ft_status enter_devices_of_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
-    const ft_run_observer *observer = ft_run_observer_of();
-    bool full;
-    return observer != NULL ? enter_devices_in_turn(observer, room, where, request)
-                            : enter_in_order(ENTER_AS_ASKED, room, where, request, &full);
 }
 
 static ft_status enter_ranks(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {

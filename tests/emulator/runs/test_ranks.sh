@@ -121,6 +121,8 @@ for _ in $(seq 600); do # now and then it tries
     sleep 0.1
 done
 [ -z "$waiting" ] || fail "a trial that waits for cuda:1 has reserved cuda:0"
+expect 4 "$FTENGINE" train study.ini device.name=cuda:0,1 output.dir=late device.wait_timeout=1s device.check_interval=1s # a run waits in the same way
+one_error "no room on cuda:1 after 1 seconds"
 # shellcheck disable=SC2086
 kill -CONT $stopped
 wait $first || fail "the first coordinator: $(cat err-1)"
