@@ -61,6 +61,7 @@ static_assert((int)FT_CUDA_NORM_CHUNK == (int)FT_NORM_CHUNK, "one size for both 
 
 // One partial sum a chunk and a block of the table.
 size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args) {
+    if (args->pieces.sums != NULL) return 0;
     int64_t chunks = (args->gradient.rows * args->gradient.cols + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
     return (size_t)(chunks + ft_norm_blocks(args->table_rows)) * sizeof(double);
 }

@@ -50,6 +50,14 @@ typedef struct ft_norm_shares {
     void *context;
 } ft_norm_shares;
 
+// Of gradients that are not all there at once: the sums of those that are go to sums[first...], and nothing else happens;
+// but the last time, when all of sums[0...] are there, those of this call too. Any order of calls gives the same bits.
+typedef struct ft_norm_pieces {
+    double *sums; // device; NULL: all gradients are there
+    int64_t first;
+    bool last;
+} ft_norm_pieces;
+
 typedef struct ft_gradient_norm_args {
     ft_tensor gradient;          // [n] fp32, flat: all but the table
     ft_tensor table;             // [rows, cols] fp32, dense: those rows of the whole table that are there; unused when
@@ -61,9 +69,10 @@ typedef struct ft_gradient_norm_args {
     const ft_step_state *step;   // device; NULL: L is 1
     int32_t growth_interval;     // 0: the loss scale is fixed, and update's is not touched
     ft_norm_shares shares;
+    ft_norm_pieces pieces;       // one of the two at most
     bool stops;                  // at a step that is not finite; no: it is skipped, and the next one counts again
-    ft_update_state *update;     // device
-    ft_workspace workspace;
+    ft_update_state *update;     // device; of pieces, but the last: unused
+    ft_workspace workspace;      // none with sums of pieces
 } ft_gradient_norm_args;
 
 enum { FT_NORM_ROWS = 64 };

@@ -438,7 +438,9 @@ ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm
     int64_t n = args->gradient.rows * args->gradient.cols;
     FT_REQUIRE(op, is_flat(args->gradient, n));
     FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
-    FT_REQUIRE(op, args->update && args->growth_interval >= 0);
+    const ft_norm_pieces *pieces = &args->pieces;
+    FT_REQUIRE(op, (args->update || (pieces->sums && !pieces->last)) && args->growth_interval >= 0);
+    FT_REQUIRE(op, !pieces->sums || (!args->shares.sums && pieces->first >= 0));
     int64_t rows = args->table.rows, cols = args->table.cols;
     FT_REQUIRE(op, args->table_rows == 0 || (rows >= 0 && rows <= args->table_rows && is_flat(args->table, rows * cols)));
     FT_REQUIRE(op, args->table_rows == 0 || args->table_blocks || rows == args->table_rows);

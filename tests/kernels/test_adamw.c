@@ -8,25 +8,46 @@ typedef struct norm_case {
     int64_t table_rows;
     const int32_t *table_blocks;
     double max_norm;
-    bool stops;
+    bool stops, pieces;
     ft_update_state before;
 } norm_case;
 static const ft_adamw_hyper usual = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 0};
+
+// The table, then all of the gradient but its first chunk, then that, and at last nothing.
+static void run_norm_in_pieces(ft_device *device, const norm_case *c, ft_gradient_norm_args whole) {
+    const int64_t n = c->gradient.t.cols, front = n < FT_NORM_CHUNK ? n : FT_NORM_CHUNK, chunks = ft_norm_sums(n, 0);
+    const int64_t all = ft_norm_sums(n, c->table_rows);
+    double *sums = calloc((size_t)all, sizeof *sums);
+    float *gradient = c->gradient.t.data;
+    ft_gradient_norm_args table = whole, back = {.gradient = ft_vector(gradient + front, n - front, FT_F32), .pieces = {sums, 1, false}};
+    table.gradient = ft_vector(gradient, 0, FT_F32);
+    table.update = NULL;
+    table.pieces = (ft_norm_pieces){sums, chunks, false};
+    if (c->table_rows > 0) RUN_OP(device, gradient_norm, table);
+    if (n > front) RUN_OP(device, gradient_norm, back);
+    RUN_OP(device, gradient_norm, ((ft_gradient_norm_args){.gradient = ft_vector(gradient, front, FT_F32), .pieces = {sums, 0, false}}));
+    whole.gradient = ft_vector(gradient, 0, FT_F32);
+    whole.table_rows = 0;
+    whole.pieces = (ft_norm_pieces){sums, all, true};
+    RUN_OP(device, gradient_norm, whole);
+    free(sums);
+}
 
 static void run_norm(ft_device *device, const void *test_case, float *out) {
     const norm_case *c = test_case;
     ft_update_state update = c->before;
     ft_adamw_hyper hyper = usual;
     hyper.max_gradient_norm = c->max_norm;
-    RUN_OP(device, gradient_norm,
-           ((ft_gradient_norm_args){.gradient = c->gradient.t,
-                                    .table = c->table.t,
-                                    .table_rows = c->table_rows,
-                                    .table_blocks = c->table_blocks,
-                                    .losses = c->losses.base ? &c->losses.t : NULL,
-                                    .hyper = hyper,
-                                    .stops = c->stops,
-                                    .update = &update}));
+    const ft_gradient_norm_args norm = {.gradient = c->gradient.t,
+                                        .table = c->table.t,
+                                        .table_rows = c->table_rows,
+                                        .table_blocks = c->table_blocks,
+                                        .losses = c->losses.base ? &c->losses.t : NULL,
+                                        .hyper = hyper,
+                                        .stops = c->stops,
+                                        .update = &update};
+    if (c->pieces) run_norm_in_pieces(device, c, norm);
+    else RUN_OP(device, gradient_norm, norm);
     memcpy(out, &update, sizeof update);
 }
 static ft_update_state norm_of(const norm_case *c) {
@@ -52,6 +73,10 @@ static void test_norm_clip_and_corrections(void **state) {
             ft_update_state u = norm_of(&c);
             assert_true(fabs(u.norm - norm) <= 1e-12 * norm);
             assert_true(u.clip == (k == 2 ? (float)(limits[k] / (u.norm + 1e-6)) : 1.0f));
+            c.pieces = true;
+            const ft_update_state pieces = norm_of(&c);
+            c.pieces = false;
+            assert_memory_equal(&u, &pieces, sizeof u);
             assert_int_equal(u.finite, 1);
             assert_int_equal(u.count, i + 1);
             assert_true(fabs(u.correction1 - (1 - pow(0.9, (double)i + 1))) < 1e-15);
@@ -92,6 +117,9 @@ static void test_absent_rows_of_a_table_change_no_bit(void **state) {
             c.table = few;
             c.table_blocks = blocks;
             ft_update_state compact = norm_of(&c);
+            assert_memory_equal(&all, &compact, sizeof all);
+            c.pieces = true;
+            compact = norm_of(&c);
             assert_memory_equal(&all, &compact, sizeof all);
             fenced_free(whole);
             fenced_free(few);

@@ -5,10 +5,20 @@
 
 #include <stdlib.h>
 
+static void take(ft_bucket *b, const ft_parameter *q) {
+    if (q->arrives < b->arrives) b->arrives = q->arrives;
+    if (q->completes > b->completes) b->completes = q->completes;
+    b->late = b->late || q->completes > q->last;
+}
+
 // One group of parameters, up to the begin of the next one.
 static ft_bucket group_at(const ft_parameters *p, int *index) {
     const ft_parameter *first = &p->list[*index];
-    ft_bucket group = {.first = first->offset, .count = p->trainable - first->offset, .completes = first->completes};
+    ft_bucket group = {.first = first->offset,
+                       .count = p->trainable - first->offset,
+                       .arrives = first->arrives,
+                       .completes = first->completes,
+                       .late = first->completes > first->last};
     while (++*index < p->count) {
         const ft_parameter *q = &p->list[*index];
         if (!q->trainable || q->store != FT_STORE_TRAINED) continue;
@@ -16,7 +26,7 @@ static ft_bucket group_at(const ft_parameters *p, int *index) {
             group.count = q->offset - group.first;
             break;
         }
-        if (q->completes > group.completes) group.completes = q->completes;
+        take(&group, q);
     }
     return group;
 }
@@ -48,7 +58,9 @@ static int merge(ft_bucket *b, int count, const bool *late, size_t first_bytes, 
             continue;
         }
         open->count += b[i].count;
+        if (b[i].arrives < open->arrives) open->arrives = b[i].arrives;
         if (b[i].completes > open->completes) open->completes = b[i].completes;
+        open->late = open->late || b[i].late;
     }
     return made;
 }
@@ -70,6 +82,24 @@ ft_status ft_buckets_cut(const ft_parameters *p, size_t first_bytes, size_t byte
     }
     *count = merge(*buckets, groups, late, first_bytes, bytes);
     free(late);
+    return FT_OK;
+}
+
+// Where the same point completes several, in their order.
+static int by_completion(const void *a, const void *b) {
+    const ft_bucket *x = a, *y = b;
+    if (x->completes != y->completes) return x->completes < y->completes ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+ft_status ft_buckets_of_step(const ft_parameters *p, ft_bucket **buckets, int *count) {
+    FT_TRY(ft_buckets_cut(p, FT_BUCKET_FIRST, FT_BUCKET_BYTES, buckets, count));
+    if (*count == 0) (*buckets)[(*count)++] = (ft_bucket){.arrives = FT_BACKWARD_DONE};
+    ft_bucket *last = &(*buckets)[*count - 1];
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].trainable && p->list[i].store != FT_STORE_TRAINED) take(last, &p->list[i]);
+    last->count = p->trainable - last->first;
+    qsort(*buckets, (size_t)*count, sizeof **buckets, by_completion);
     return FT_OK;
 }
 

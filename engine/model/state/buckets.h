@@ -18,11 +18,16 @@ enum { FT_BUCKET_CHUNK = 32768 };
 
 typedef struct ft_bucket {
     int64_t first, count; // elements of the gradients
+    int arrives;          // the first point at which something is
     int completes;        // the point behind which nothing is added to it
+    bool late;            // the end of the step adds to it, behind all micro-batches
 } ft_bucket;
 
 // All of the gradients, front to back. free() *buckets. first_bytes, bytes: from which size on a bucket is closed.
 ft_status ft_buckets_cut(const ft_parameters *p, size_t first_bytes, size_t bytes, ft_bucket **buckets, int *count);
+// The same as a step sends them: in the order of their completion. What no bucket has - trained stores beside the first
+// one - goes with the last, behind all.
+ft_status ft_buckets_of_step(const ft_parameters *p, ft_bucket **buckets, int *count);
 // Elements of the part that each rank has of it: the last parts are padded, or empty but for padding.
 int64_t ft_bucket_part(const ft_bucket *bucket, int ranks);
 

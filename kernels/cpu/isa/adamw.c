@@ -83,14 +83,17 @@ FT_ISA_OP(gradient_norm) {
     int64_t blocks = ft_norm_blocks(args->table_rows);
     const ft_norm_shares *s = &args->shares;
     const int64_t rank = s->sums != NULL ? s->rank : 0, ranks = s->sums != NULL ? s->ranks : 1;
-    double *partial = s->sums != NULL ? s->sums : args->workspace.data;
+    const ft_norm_pieces *pieces = &args->pieces;
+    const int64_t before = pieces->sums != NULL ? pieces->first : 0;
+    double *all = s->sums != NULL ? s->sums : pieces->sums != NULL ? pieces->sums : args->workspace.data, *partial = all + before;
     norm_job job = {args->gradient.data, n, partial, args, partial + chunks, (int)(chunks * rank / ranks), (int)(blocks * rank / ranks)};
     ft_pool_run(cpu->pool, (int)(chunks * (rank + 1) / ranks) - job.first_chunk, norm_task, &job);
     ft_pool_run(cpu->pool, (int)(blocks * (rank + 1) / ranks) - job.first_block, table_task, &job);
     if (s->sums != NULL) FT_TRY(s->meet(s->context));
+    if (pieces->sums != NULL && !pieces->last) return FT_OK;
     double sum = 0;
-    for (int64_t c = 0; c < chunks + blocks; c++)
-        sum += partial[c];
+    for (int64_t c = 0; c < before + chunks + blocks; c++)
+        sum += all[c];
 
     ft_update_state *update = args->update;
     const ft_adamw_hyper *hyper = &args->hyper;

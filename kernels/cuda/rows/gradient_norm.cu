@@ -138,7 +138,9 @@ ft_status ft_cuda_gradient_norm(ft_device *device, const ft_gradient_norm_args *
     const int64_t n = args->gradient.rows * args->gradient.cols,
                   chunks = (n + FT_CUDA_NORM_CHUNK - 1) / FT_CUDA_NORM_CHUNK;
     const float *gradient = (const float *)args->gradient.data;
-    double *partial = (double *)args->workspace.data;
+    const ft_norm_pieces *pieces = &args->pieces;
+    const int64_t before = pieces->sums != NULL ? pieces->first : 0;
+    double *all = pieces->sums != NULL ? pieces->sums : (double *)args->workspace.data, *partial = all + before;
     if (chunks > 0)
         FT_TRY(ft_launch(
             op, ft_is_whole_vector(args->gradient) ? gradient_squares_kernel<true> : gradient_squares_kernel<false>,
@@ -148,8 +150,9 @@ ft_status ft_cuda_gradient_norm(ft_device *device, const ft_gradient_norm_args *
         FT_TRY(ft_launch(op, ft_is_whole(args->table) ? table_squares_kernel<true> : table_squares_kernel<false>,
                          dim3((unsigned)blocks), dim3(FT_BLOCK), 0, ft_stream(device), (const float *)args->table.data,
                          args->table_rows, (int)args->table.cols, args->table_blocks, partial + chunks));
+    if (pieces->sums != NULL && !pieces->last) return FT_OK;
     const ft_tensor losses = args->losses != NULL ? *args->losses : ft_absent();
-    return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)partial,
-                     chunks + blocks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->step,
+    return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)all,
+                     before + chunks + blocks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->step,
                      args->growth_interval, args->stops, args->update);
 }
