@@ -104,7 +104,7 @@ typedef enum ft_metric {
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
 typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when memory is refused after the start
-typedef enum ft_shard_kind { FT_SHARD_NONE = 0, FT_SHARD_OPTIMIZER, FT_SHARD_GRADIENTS, FT_SHARDS } ft_shard_kind;
+typedef enum ft_shard_kind { FT_SHARD_NONE = 0, FT_SHARD_OPTIMIZER, FT_SHARD_GRADIENTS, FT_SHARDS, FT_SHARD_AUTO = FT_SHARDS } ft_shard_kind;
 typedef enum ft_graphs { FT_GRAPHS_AUTO = 0, FT_GRAPHS_ON, FT_GRAPHS_OFF } ft_graphs;
 typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } ft_active_vocabulary;
 typedef enum ft_offload_choice { // but for auto a set

@@ -59,7 +59,7 @@ static ft_status check_options(const ft_config *c, bool gpus) {
         {c->data.folds > 0 && c->data.fold == 0, "data.folds",
          "a run of all folds is on one device; data.fold=N trains one"},
         {c->train.deadline[0] != '\0', "train.deadline", "ranks have no common clock yet"},
-        {gpus && c->distributed.shard != FT_SHARD_NONE && c->memory.offload != FT_OFFLOAD_NONE &&
+        {gpus && c->distributed.shard != FT_SHARD_NONE && c->distributed.shard != FT_SHARD_AUTO && c->memory.offload != FT_OFFLOAD_NONE &&
              c->memory.offload != FT_OFFLOAD_AUTO,
          "distributed.shard", "what lies on the host (memory.offload) is not dealt out"},
         {!gpus && c->memory.offload != FT_OFFLOAD_NONE && c->memory.offload != FT_OFFLOAD_AUTO, "memory.offload",

@@ -3,7 +3,11 @@
 #define FT_ROWS_IN ft_distributed_section
 #include "engine/config/option_rows.h"
 
-static const ft_option_choice shard_choices[] = {{"none", FT_SHARD_NONE}, {"optimizer", FT_SHARD_OPTIMIZER}, {NULL, 0}};
+static const ft_option_choice shard_choices[] = {{"none", FT_SHARD_NONE},
+                                                 {"optimizer", FT_SHARD_OPTIMIZER},
+                                                 {"gradients", FT_SHARD_GRADIENTS},
+                                                 {"auto", FT_SHARD_AUTO},
+                                                 {NULL, 0}};
 
 static const ft_option rows[] = {
     INT(distributed.channels, FREE, "16", 1, 64, .unit = "channels",
@@ -12,11 +16,12 @@ static const ft_option rows[] = {
                 "gradients are "
                 "summed. They are pinned, because the bits of sums depend on them. 16 fill NVLink; 2 to 4 are enough "
                 "for PCIe."),
-    CHOICE(distributed.shard, FREE, "none", shard_choices,
-           .elsewhere = "zero_stage fsdp sharding_strategy zero deepspeed",
-           .help = "What is dealt out among the GPUs of a run on several. optimizer: AdamW's moments, 8 bytes a "
-                   "trained parameter, are on one GPU "
-                   "each, which updates that part; the bits are those of none, and weights travel once more a step."),
+    CHOICE(
+        distributed.shard, FREE, "none", shard_choices, .elsewhere = "zero_stage fsdp sharding_strategy zero deepspeed",
+        .help = "What is dealt out among the GPUs of a run on several; the bits are those of none. optimizer: AdamW's "
+                "moments, and what makes weights of 16 bits exact, are on one GPU each, which updates that part; "
+                "weights travel once more a step. gradients: these too, where a step is one micro-batch a GPU. auto: "
+                "the first of all three with which the run fits, before anything else at auto is changed."),
     INT(distributed.max_restarts, FREE, "0", 0, 1000, .unit = "times",
         .elsewhere = "max_restarts max_restart elastic_max_restarts",
         .help =

@@ -208,6 +208,7 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
         ft_pack_begin_pass(model->member, model->device);
         ft_gradients_begin(&model->parameters);
         status = train(&pass, &state, losses);
+        if (status == FT_OK) status = ft_gradients_leave(&model->parameters);
         status = ft_pack_end_pass(model->member, model->device, status);
         if (status != FT_OK) ft_inputs_abandon(model);
         status = ft_memory_scope_end(model->memory, status);

@@ -253,7 +253,8 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     FT_TRY(find_quiet(m, o));
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
-    m->parameters.deals = o->distributed.shard == FT_SHARD_OPTIMIZER && ft_memory_ranks_of(memory).apart && m->parameters.place == FT_PLACE_DEVICE;
+    m->parameters.deals = (o->distributed.shard == FT_SHARD_OPTIMIZER || o->distributed.shard == FT_SHARD_GRADIENTS) && ft_memory_ranks_of(memory).apart && m->parameters.place == FT_PLACE_DEVICE;
+    m->parameters.deals_gradients = m->parameters.deals && o->distributed.shard == FT_SHARD_GRADIENTS;
     FT_TRY(set_homes(m, o));
     FT_TRY(set_storage(m, o));
     if (m->word >= 0) ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);

@@ -10,11 +10,11 @@ static json_t *capacity_json(ft_capacity c) {
 
 static json_t *fitting_json(const ft_fitting *f) {
     if (f->reserved == 0) return json_null();
-    return json_pack("{s:o, s:I, s:b, s:b, s:s, s:s, s:f, s:I}", "micro_batch_tokens",
+    return json_pack("{s:o, s:I, s:b, s:b, s:s, s:s, s:s, s:f, s:I}", "micro_batch_tokens",
                      f->micro_batch_tokens == FT_AUTO ? json_null() : json_integer((json_int_t)f->micro_batch_tokens),
                      "gradient_checkpointing", (json_int_t)f->gradient_checkpointing, "recompute_activation",
                      (f->savings & FT_SAVE_ACTIVATION) != 0, "recompute_layernorm", (f->savings & FT_SAVE_NORMS) != 0, "offload",
-                     ft_offload_name(ft_fitting_offload(f)), "storage", ft_keep_name(f->storage), "step_seconds", f->step_seconds,
+                     ft_offload_name(ft_fitting_offload(f)), "storage", ft_keep_name(f->storage), "shard", ft_shard_name(f->shard), "step_seconds", f->step_seconds,
                      "peak_reserved_bytes", (json_int_t)f->reserved);
 }
 

@@ -14,7 +14,7 @@ static const double START_SECONDS = 15e-6, HOP_SECONDS = 2e-6;
 
 const char *ft_shard_name(int shard) {
     static const char *const names[FT_SHARDS] = {"none", "optimizer", "gradients"};
-    return names[shard];
+    return names[shard < FT_SHARDS ? shard : FT_SHARD_NONE]; // auto: where nothing had to be
 }
 
 static double sum_seconds(const ft_scaling *s, double bytes) {
@@ -49,29 +49,44 @@ static int by_completion(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-// Bytes a rank of what is trained, by the stores that a run has: the weights that ops read stay everywhere.
-static void find_state(const ft_parameters *p, int count, const ft_bucket *buckets, ft_scaling *s) {
-    const ft_store *trained = &p->stores[FT_STORE_TRAINED];
-    const size_t exact = ft_store_state_size(trained, FT_STATE_EXACT),
-                 moments = ft_store_state_size(trained, FT_STATE_M) + ft_store_state_size(trained, FT_STATE_V);
-    size_t weight = ft_dtype_size(trained->format.dtype), state = exact + moments, part = 0, travelling[2] = {0, 0};
+// What of the pieces is there at once beside this rank's part: the late ones, and the two largest of the others.
+static size_t travelling(const ft_bucket *piece, int count) {
+    size_t late = 0, most[2] = {0, 0};
     for (int b = 0; b < count; b++) {
-        const size_t own = (size_t)ft_bucket_part(&buckets[b], s->devices),
-                     bytes = own * (size_t)s->devices * sizeof(float);
-        part += own;
-        if (bytes > travelling[0])
-            travelling[1] = travelling[0], travelling[0] = bytes;
-        else if (bytes > travelling[1])
-            travelling[1] = bytes;
+        const size_t bytes = (size_t)piece[b].count * sizeof(float);
+        if (piece[b].late)
+            late += bytes;
+        else if (bytes > most[0])
+            most[1] = most[0], most[0] = bytes;
+        else if (bytes > most[1])
+            most[1] = bytes;
     }
-    const size_t all = (size_t)p->trainable;
-    s->gradients = all * sizeof(float);
-    s->state[FT_SHARD_NONE] = all * (weight + sizeof(float) + state);
-    s->state[FT_SHARD_OPTIMIZER] = all * (weight + exact + sizeof(float)); // as shards.h has it
-    for (int i = 0; i < p->store_count; i++)
-        if (p->stores[i].trainable)
-            s->state[FT_SHARD_OPTIMIZER] += (size_t)ft_shard_of(p->stores[i].count, 0, s->devices).room * moments;
-    s->state[FT_SHARD_GRADIENTS] = all * weight + part * (sizeof(float) + state) + travelling[0] + travelling[1];
+    return late + most[0] + most[1];
+}
+
+// Bytes a rank of what is trained, by the stores that a run has: the weights that ops read stay everywhere.
+static ft_status find_state(const ft_parameters *p, ft_scaling *s) {
+    size_t *state = s->state;
+    ft_bucket *piece;
+    int count;
+    FT_TRY(ft_buckets_of_step(p, &piece, &count));
+    s->gradients = (size_t)p->trainable * sizeof(float);
+    state[FT_SHARD_NONE] = state[FT_SHARD_OPTIMIZER] = s->gradients;
+    state[FT_SHARD_GRADIENTS] = travelling(piece, count);
+    free(piece);
+    for (int i = 0; i < p->store_count; i++) {
+        const ft_store *t = &p->stores[i];
+        if (!t->trainable) continue;
+        const size_t all = (size_t)t->count, part = (size_t)ft_shard_of(t->count, 0, s->devices).room,
+                     exact = ft_store_state_size(t, FT_STATE_EXACT),
+                     moments = ft_store_state_size(t, FT_STATE_M) + ft_store_state_size(t, FT_STATE_V),
+                     weights = all * ft_dtype_size(t->format.dtype),
+                     dealt = (t->category == FT_MEM_ADAPTERS ? all : part) * exact + part * moments;
+        state[FT_SHARD_NONE] += weights + all * (exact + moments);
+        state[FT_SHARD_OPTIMIZER] += weights + dealt;
+        state[FT_SHARD_GRADIENTS] += weights + dealt + part * sizeof(float);
+    }
+    return FT_OK;
 }
 
 static ft_status find(ft_rehearsal *r, const ft_scaling_request *request, ft_backward_notes *notes, ft_scaling *s) {
@@ -87,10 +102,9 @@ static ft_status find(ft_rehearsal *r, const ft_scaling_request *request, ft_bac
     if (notes->count > 0)
         ft_scaling_time(s->buckets, sums, notes->list[notes->count - 1].seconds,
                         (double)s->channels / request->sm_count, s);
-    find_state(p, s->buckets, buckets, s);
     free(buckets);
     free(sums);
-    return FT_OK;
+    return find_state(p, s);
 }
 
 ft_status ft_scaling_find(ft_rehearsal *r, const ft_scaling_request *request, ft_scaling *s) {
@@ -98,6 +112,8 @@ ft_status ft_scaling_find(ft_rehearsal *r, const ft_scaling_request *request, ft
     *s = (ft_scaling){.devices = request->devices,
                       .channels = request->channels,
                       .link = request->link,
+                      .shard = r->room.config->distributed.shard,
+                      .whole_steps = r->room.plan.whole_steps,
                       .communication = ft_room_communication(r->room.config)};
     notes.list = ft_calloc((size_t)notes.capacity, sizeof *notes.list, "the order of gradients");
     if (notes.list == NULL) return FT_NO_MEMORY;
@@ -112,13 +128,13 @@ json_t *ft_scaling_json(const ft_scaling *s) {
     json_t *state = json_object();
     for (int i = 0; i < FT_SHARDS; i++)
         ft_json_put(state, ft_shard_name(i), json_integer((json_int_t)s->state[i]), &failed);
-    json_t *all =
-        json_pack("{s:i, s:b, s:I, s:i, s:I, s:{s:s, s:f, s:s}, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:o}", "count",
-                  s->devices, "runs", s->devices <= FT_GROUP_RANKS, "communication_bytes", (json_int_t)s->communication,
-                  "channels", s->channels, "gradient_bytes", (json_int_t)s->gradients, "link", "name", s->link.name,
-                  "bytes_per_second", s->link.bytes, "source", s->link.source, "buckets", s->buckets, "seconds",
-                  "alone", s->alone, "reduce", s->reducing, "exposed", s->exposed, "slowed", s->slowed, "step", s->step,
-                  "efficiency", s->alone / s->step, "state_bytes", state);
+    json_t *all = json_pack(
+        "{s:i, s:b, s:I, s:i, s:I, s:{s:s, s:f, s:s}, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:s, s:o}", "count",
+        s->devices, "runs", s->devices <= FT_GROUP_RANKS, "communication_bytes", (json_int_t)s->communication,
+        "channels", s->channels, "gradient_bytes", (json_int_t)s->gradients, "link", "name", s->link.name,
+        "bytes_per_second", s->link.bytes, "source", s->link.source, "buckets", s->buckets, "seconds", "alone",
+        s->alone, "reduce", s->reducing, "exposed", s->exposed, "slowed", s->slowed, "step", s->step, "efficiency",
+        s->alone / s->step, "shard", ft_shard_name(s->shard), "state_bytes", state);
     if (all == NULL || failed) ft_fail_memory(0, "several devices as JSON");
     return all;
 }

@@ -27,8 +27,9 @@ typedef struct ft_scaling {
     double exposed;                  // of that, behind the backward pass
     double slowed;                   // what the sums take from the computing beside them
     double step;                     // alone + exposed + slowed
-    size_t state[FT_SHARDS]; // as above; sharded: with the padding of every bucket, and the two largest buckets on
-                             // their way
+    size_t state[FT_SHARDS];         // as above; of gradients with the pieces that are there at once (gradient_parts.h)
+    int shard;                       // distributed.shard of this plan
+    bool whole_steps;                // a step is one micro-batch a rank at most: gradients can be dealt out
 } ft_scaling;
 
 const char *ft_shard_name(int shard); // "optimizer"

@@ -471,12 +471,19 @@ static ft_status save_state(ft_trainer *t, void *context) {
 ft_status ft_checkpoint_save(ft_trainer *t) {
     ft_run_note_rank(t);
     // The state of the others is the same, but for moments that are dealt out.
-    if (!ft_trainer_leads(t)) return t->room.model.parameters.deals ? follow_tensors(t) : FT_OK;
+    ft_parameters *p = &t->room.model.parameters;
     const double before = ft_now();
+    FT_TRY(ft_shards_collect(p));
+    if (!ft_trainer_leads(t)) {
+        const ft_status followed = p->deals ? follow_tensors(t) : FT_OK;
+        ft_shards_release(p);
+        return followed;
+    }
     const bool waits = ft_atomic_wait_for_disk(true);
     ft_status status = waits ? FT_OK : ft_sync_tree(t->dir);
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_STATE, save_state, NULL);
     ft_atomic_wait_for_disk(waits);
+    ft_shards_release(p);
     ft_deadline_took(&t->deadline.checkpoint, before);
     return status;
 }

@@ -207,6 +207,17 @@ static ft_status announce_precision(const ft_room *room) {
     return FT_OK;
 }
 
+// What GPUs deal out, where that was left to us or is not what it says.
+static void announce_shard(const ft_room *room) {
+    const ft_shard_kind shard = room->config->distributed.shard;
+    const char *dealt = shard == FT_SHARD_OPTIMIZER ? "moments and exact weights are dealt out" : "moments, exact weights and gradients are dealt out";
+    if (!room->plan.apart) return;
+    if (shard == FT_SHARD_GRADIENTS && !room->plan.whole_steps)
+        ft_info("           dealt out are moments and exact weights, not gradients: a step is several micro-batches a rank");
+    else if (room->job->config->distributed.shard == FT_SHARD_AUTO)
+        ft_info("           distributed.shard = auto: %s", shard == FT_SHARD_AUTO || shard == FT_SHARD_NONE ? "nothing is dealt out, for all fits" : dealt);
+}
+
 static ft_status announce(ft_trainer *t, bool *reserved) {
     ft_room *room = &t->room;
     char allocated[24], reserved_text[24], limit[24];
@@ -224,6 +235,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
         ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(room->planned.peak_pinned, allocated),
                 ft_offload_text(ft_offload_set(room->config, room->device)));
     ft_info("           %s for %s", ft_bytes_text(room->host.peak, allocated), room->trunk != NULL ? "its part of the process" : "the whole process");
+    announce_shard(room);
     if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
     FT_TRY(announce_precision(room));
     ft_stage_begin(room);

@@ -17,6 +17,7 @@
 #include "engine/model/spec/adapter_config.h"
 #include "engine/model/spec/settings.h"
 #include "engine/model/state/builder.h"
+#include "engine/model/state/shards.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -230,9 +231,11 @@ static ft_status save_model(ft_trainer *t, void *context) {
 }
 
 ft_status ft_run_save_model(ft_trainer *t) {
-    if (!ft_trainer_leads(t)) return FT_OK;
     const double before = ft_now();
-    const ft_status status = ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL);
+    ft_status status = ft_shards_collect(&t->room.model.parameters);
+    if (status == FT_OK && ft_trainer_leads(t)) status = ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL);
+    ft_shards_release(&t->room.model.parameters);
+    if (!ft_trainer_leads(t)) return status;
     ft_deadline_took(&t->deadline.model, before);
     return status;
 }

@@ -109,5 +109,8 @@ void ft_plan_print_ranks(const ft_plan_task *task, const ft_plan *plan) {
     for (int i = 0; i < FT_SHARDS; i++)
         printf("%s %s %s (%.2f)", i > 0 ? "," : "", ft_shard_name(i), ft_bytes_text(s->state[i], a),
                (double)s->state[i] / (double)s->state[FT_SHARD_NONE]);
-    printf("\n              gradients: a plan only, no run deals them out.\n");
+    printf("\n              this plan: %s%s\n", ft_shard_name(s->shard),
+           s->shard == FT_SHARD_GRADIENTS && !s->whole_steps
+               ? "; a rank has several micro-batches a step, and keeps its gradients whole"
+               : "");
 }

@@ -1,35 +1,14 @@
 #include "engine/model/state/gradient_sums.h"
 
-#include "engine/model/state/gradients.h"
+#include "engine/model/state/gradient_parts.h"
 
 #include <stdlib.h>
-
-// Where the same point completes several, in their order.
-static int by_completion(const void *a, const void *b) {
-    const ft_bucket *x = a, *y = b;
-    if (x->completes != y->completes) return x->completes < y->completes ? -1 : 1;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-// What no bucket has - trained stores beside the first one - goes with the last, behind all.
-static void take_rest(const ft_parameters *p, ft_gradient_sums *r) {
-    if (r->count == 0) r->pieces[r->count++] = (ft_bucket){.first = 0};
-    ft_bucket *last = &r->pieces[r->count - 1];
-    for (int i = 0; i < p->count; i++) {
-        const ft_parameter *q = &p->list[i];
-        if (q->trainable && q->store != FT_STORE_TRAINED && q->completes > last->completes)
-            last->completes = q->completes;
-    }
-    last->count = p->trainable - last->first;
-}
 
 ft_status ft_gradient_sums_open(ft_gradient_sums *r, const ft_parameters *p) {
     const ft_memory_ranks ranks = ft_memory_ranks_of(p->memory);
     *r = (ft_gradient_sums){.rank = ranks.rank, .ranks = ranks.ranks};
-    FT_TRY(ft_buckets_cut(p, FT_BUCKET_FIRST, FT_BUCKET_BYTES, &r->pieces, &r->count));
+    FT_TRY(ft_buckets_of_step(p, &r->pieces, &r->count));
     r->group = ranks.group;
-    take_rest(p, r);
-    qsort(r->pieces, (size_t)r->count, sizeof *r->pieces, by_completion);
     return FT_OK;
 }
 
@@ -60,6 +39,7 @@ ft_status ft_gradient_sums_reach(ft_gradient_sums *r, const ft_parameters *p, in
 
 ft_status ft_gradient_sums_finish(ft_gradient_sums *r, const ft_parameters *p) {
     r->going = false;
+    if (ft_gradient_parts_deal(p)) return ft_gradient_parts_finish(p);
     while (r->sent < r->count)
         FT_TRY(send(r, p));
     return FT_OK;

@@ -1,6 +1,7 @@
 #include "engine/model/state/gradients.h"
 
 #include "engine/model/state/chain.h"
+#include "engine/model/state/gradient_parts.h"
 #include "engine/model/state/gradient_sums.h"
 
 #include <assert.h>
@@ -12,6 +13,7 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
     assert(p->gradients == NULL && !p->gradients_in_steps);
     p->gradients_in_steps = in_steps;
     p->gradients_reached = 0;
+    FT_TRY(ft_gradient_parts_open(p));
     if (in_steps) return FT_OK;
     void *data;
     FT_TRY(ft_memory_alloc_common(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
@@ -24,6 +26,7 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
 }
 
 void ft_gradients_release(ft_parameters *p) {
+    ft_gradient_parts_close(p);
     ft_memory_free(p->memory, p->norm_sums);
     p->norm_sums = NULL;
     if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients);
@@ -40,6 +43,7 @@ ft_status ft_gradients_clear(const ft_parameters *p) {
 
 void ft_gradients_begin(ft_parameters *p) {
     p->gradients_point = -1;
+    if (ft_gradient_parts_deal(p)) ft_gradient_parts_begin(p);
     if (p->gradients_in_steps) p->gradients_reached = 0;
 }
 
@@ -74,15 +78,21 @@ ft_status ft_gradients_reach(ft_parameters *p, int point) {
     for (int i = 0; i < p->count; i++)
         if (p->list[i].arrives <= point && end_of(p, &p->list[i]) > end) end = end_of(p, &p->list[i]);
     if (p->chain != NULL) FT_TRY(ft_chain_reach(p->chain, p, point));
+    if (ft_gradient_parts_deal(p)) return ft_gradient_parts_reach(p, point);
     if (p->sums != NULL) FT_TRY(ft_gradient_sums_reach(p->sums, p, point));
     return make_room(p, end);
 }
+
+ft_status ft_gradients_leave(ft_parameters *p) { return ft_gradient_parts_deal(p) ? ft_gradient_parts_leave(p) : FT_OK; }
+
+ft_status ft_gradients_keep(ft_parameters *p) { return ft_gradient_parts_deal(p) ? ft_gradient_parts_keep(p) : FT_OK; }
 
 bool ft_gradient_is_complete(const ft_parameters *p, int index) { return p->list[index].completes < p->gradients_point; }
 
 ft_status ft_gradients_share(ft_parameters *p, int point) {
     come_to(p, point);
     if (!p->gradients_in_steps) return FT_OK;
+    if (ft_gradient_parts_deal(p)) return ft_gradient_parts_share(p);
     void *data;
     const size_t bytes = ((size_t)p->trainable + FLOATS - 1) / FLOATS * FT_MEMORY_PLACE;
     FT_TRY(ft_memory_alloc_at(p->memory, 0, bytes, FT_MEM_GRADIENTS, site, &data));
@@ -97,7 +107,8 @@ ft_status ft_gradients_none(ft_parameters *p) {
     ft_device *device = ft_memory_device(p->memory);
     FT_TRY(ft_memory_scope_begin(p->memory, FT_SCOPE_NOTHING));
     ft_gradients_begin(p);
-    ft_status status = ft_gradients_share(p, ft_backward_point(0, 0));
-    if (status == FT_OK) status = device->functions->fill(device, p->gradients, 0, (size_t)p->gradients_reached * sizeof(float));
+    const bool deals = ft_gradient_parts_deal(p);
+    ft_status status = deals ? ft_gradient_parts_leave(p) : ft_gradients_share(p, ft_backward_point(0, 0));
+    if (status == FT_OK && !deals) status = device->functions->fill(device, p->gradients, 0, (size_t)p->gradients_reached * sizeof(float));
     return ft_memory_scope_end(p->memory, status);
 }

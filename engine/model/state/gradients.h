@@ -8,6 +8,7 @@
 //     ft_gradients_clear(p);                   before the micro-batches
 //     ft_gradients_begin(p);                   inside FT_SCOPE_TRAIN: none is there yet
 //     ft_gradients_reach(p, point);            there: what the backward pass writes from this point on may be written
+//     ft_gradients_leave(p);                   at its end
 //     ft_gradients_share(p, point);            inside a later scope of the step: what was left there is read
 //
 // The parts go with their scope (ft_memory_alloc_at); between the scopes of a step nothing else runs in the arena.
@@ -16,7 +17,8 @@
 // the end of the step. A parameter is first written at a point (`arrives`), and last at the same or, where several blocks read it, at a later one
 // (`completes`): a table tied to the head, or DeBERTa's keys and queries, which project the relative positions of all micro-batches at
 // the end of the step too. So completion is known by parameter and not by depth, and come_to in gradients.c is where it becomes true: whoever
-// sends gradients away while others are computed begins there.
+// sends gradients away while others are computed begins there. Where gradients are dealt out among ranks, each piece of them
+// is there from its arrival until it was sent (gradient_parts.h).
 #ifndef FT_GRADIENTS_H
 #define FT_GRADIENTS_H
 
@@ -33,7 +35,10 @@ ft_status ft_gradients_clear(const ft_parameters *p);
 void ft_gradients_begin(ft_parameters *p);
 // Points never go back within a micro-batch. What completes before `point` is complete, of this micro-batch; in a later scope, of the step.
 ft_status ft_gradients_reach(ft_parameters *p, int point);
+ft_status ft_gradients_leave(ft_parameters *p);
 ft_status ft_gradients_share(ft_parameters *p, int point);
+// The sums of all ranks are there: before the update.
+ft_status ft_gradients_keep(ft_parameters *p);
 // In place of a step's micro-batches where they have no loss: all gradients are 0, for the scopes that follow in the step. Opens a scope.
 ft_status ft_gradients_none(ft_parameters *p);
 

@@ -1,5 +1,6 @@
 #include "engine/model/state/parameters.h"
 
+#include "engine/model/state/gradient_parts.h"
 #include "engine/model/state/gradients.h"
 #include "engine/model/state/shards.h"
 #include "engine/model/state/trunk.h"
@@ -363,6 +364,7 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     ft_window_layer *layer;
     FT_TRY(make_stores(p));
     FT_TRY(fill_stores(p, &layer));
+    ft_shards_find(p);
     p->real_total = p->real_trainable = 0;
     for (int i = 0; i < p->count; i++) {
         p->real_total += p->list[i].count;
@@ -440,7 +442,6 @@ static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
 
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
     for (int i = 0; i < p->store_count; i++) {
-        p->stores[i].own = ft_shard_here(p, p->stores[i].count);
         FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_M));
         FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_V));
     }
@@ -462,6 +463,7 @@ void ft_parameters_free(ft_parameters *p) {
         ft_memory_free(p->memory, p->block);
         ft_memory_free(p->memory, p->beside);
         free_on_host(p);
+        ft_gradient_parts_close(p);
         ft_memory_free(p->memory, p->norm_sums);
         if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients); // gradients.h: else the arena's
         for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
@@ -550,6 +552,7 @@ ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
     if (!q->trainable) return ft_absent();
+    if (ft_gradient_parts_deal(p)) return ft_matrix(ft_gradient_parts_at(p, index), rows_of(q, q->trained), q->cols, FT_F32);
     const int64_t first = p->stores[q->store].first + q->offset;
     assert(!p->gradients_in_steps || first + elements(q, q->trained) <= p->gradients_reached);
     if (p->gradients == NULL) return ft_absent();

@@ -94,12 +94,14 @@ typedef struct ft_parameters {
     ft_dtype dtype;           // of what ops read; with the place of the stores' state set before they are allocated, fp32 else
     ft_place place;
     bool deals;               // moments among ranks (shards.h); before they are allocated
+    bool deals_gradients;     // these too, where they are in steps (gradient_parts.h); the same
     float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
     bool gradients_in_steps;
     int64_t gradients_reached; // in the arena: elements from the front on that have come
     int gradients_point;      // where the backward pass has come to
     double *norm_sums;        // of several ranks, that all see: sums of squares of the gradients (adamw.h); NULL: there is one
     struct ft_chain *chain;   // of several ranks, which add to the same gradients one behind the other (chain.h); NULL: there is one
+    struct ft_gradient_parts *parts; // of ranks with gradients of their own: their pieces (gradient_parts.h), while gradients are held; NULL: there are none
     struct ft_gradient_sums *sums; // of several ranks with gradients of their own, which are summed (gradient_sums.h); NULL: there is none
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained

@@ -59,11 +59,27 @@ void ft_staging_round(ft_dtype dtype, float *data, int64_t count) {
     }
 }
 
-static ft_status upload_window(ft_staging *staging, ft_tensor to, uint16_t *tail, int64_t first, int64_t count) {
+// What of elements [first, first + count), which lie in the window at `data`, is here of an exact form.
+static ft_status upload_part(ft_staging *staging, const ft_staged *to, void *exact, const void *data, size_t size, int64_t first, int64_t count) {
+    const int64_t from = to->dealt && to->from > first ? to->from : first, end = to->dealt && to->to < first + count ? to->to : first + count;
+    if (from >= end) return FT_OK;
+    return ft_memory_upload(staging->memory, (char *)exact + (size_t)(from - (to->dealt ? to->from : 0)) * size,
+                            (const char *)data + (size_t)(from - first) * size, (size_t)(end - from) * size);
+}
+
+static ft_status upload_window(ft_staging *staging, const ft_staged *to, int64_t first, int64_t count) {
     ft_device *device = ft_memory_device(staging->memory);
-    if (to.dtype != FT_F32) narrow_in_place(to.dtype, staging->data, tail != NULL ? staging->tails : NULL, count);
-    FT_TRY(ft_memory_upload(staging->memory, address_of(to, first), staging->data, (size_t)count * ft_dtype_size(to.dtype)));
-    if (tail != NULL) FT_TRY(ft_memory_upload(staging->memory, tail + first, staging->tails, (size_t)count * sizeof *tail));
+    const ft_tensor tensor = to->tensor;
+    if (to->copy.data != NULL) { // of an exact tensor
+        FT_TRY(upload_part(staging, to, tensor.data, staging->data, sizeof(float), first, count));
+        FT_TRY(device->functions->sync(device));
+        narrow_in_place(to->copy.dtype, staging->data, NULL, count);
+        FT_TRY(ft_memory_upload(staging->memory, address_of(to->copy, first), staging->data, (size_t)count * ft_dtype_size(to->copy.dtype)));
+        return device->functions->sync(device);
+    }
+    if (tensor.dtype != FT_F32) narrow_in_place(tensor.dtype, staging->data, to->tail != NULL ? staging->tails : NULL, count);
+    FT_TRY(ft_memory_upload(staging->memory, address_of(tensor, first), staging->data, (size_t)count * ft_dtype_size(tensor.dtype)));
+    if (to->tail != NULL) FT_TRY(upload_part(staging, to, to->tail, staging->tails, sizeof *to->tail, first, count));
     return device->functions->sync(device); // the window is used again
 }
 
@@ -71,8 +87,7 @@ ft_status ft_staging_upload(ft_staging *staging, ft_staged to, int64_t count, ft
     for (int64_t first = 0; first < count; first += FT_STAGING_FLOATS) {
         int64_t piece = count - first < FT_STAGING_FLOATS ? count - first : FT_STAGING_FLOATS;
         FT_TRY(source(context, first, piece, staging->data));
-        FT_TRY(upload_window(staging, to.tensor, to.tail, to.first + first, piece));
-        if (to.copy.data != NULL) FT_TRY(upload_window(staging, to.copy, NULL, to.first + first, piece));
+        FT_TRY(upload_window(staging, &to, to.first + first, piece));
     }
     return FT_OK;
 }
@@ -83,6 +98,7 @@ ft_status ft_staging_download(ft_staging *staging, ft_staged from, int64_t count
     float *data = staging->data + at;
     size_t bytes = (size_t)count * ft_dtype_size(dtype);
     char *to = (char *)data + (dtype == FT_F32 ? 0 : bytes);
+    if (from.dealt) return ft_fail(FT_FAILED, "weights", "they are read as they are trained, and other ranks have parts of them");
     if (from.mapped) {
         if (!device->planned) memcpy(to, address_of(from.tensor, from.first), bytes);
     } else FT_TRY(ft_memory_download(staging->memory, to, address_of(from.tensor, from.first), bytes));

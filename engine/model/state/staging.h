@@ -24,6 +24,8 @@ typedef struct ft_staged {
     ft_tensor copy;  // in fp16, of a tensor of fp32: rounded along with it
     int64_t first;
     bool mapped;     // it lies in a file of the host and is only read (parameters.h)
+    bool dealt;      // other ranks have parts of its exact form, the tail or the tensor that has a copy (shards.h): here are those of elements
+    int64_t from, to; // [from, to), back to back from where `tail`, or the tensor, points. It is only written to, from files that have all
 } ft_staged;
 
 // What is left of numbers that were kept in that type, and the numbers themselves in fp32: for whoever has them from elsewhere.

@@ -9,7 +9,7 @@ size_t ft_store_state_size(const ft_store *s, ft_store_state state) {
 }
 
 size_t ft_store_state_bytes(const ft_store *s, ft_store_state state) {
-    return (size_t)(state == FT_STATE_EXACT ? s->count : s->own.room) * ft_store_state_size(s, state);
+    return (size_t)(state == FT_STATE_EXACT && !s->deals_exact ? s->count : s->own.room) * ft_store_state_size(s, state);
 }
 
 static const char *site_of(const ft_store *s, ft_store_state state) {
@@ -46,7 +46,19 @@ ft_tensor ft_store_weights(const ft_store *s, int64_t first, int64_t rows, int64
 ft_staged ft_store_exact(const ft_store *s, int64_t first, int64_t rows, int64_t cols) {
     const ft_tensor weights = ft_store_weights(s, first, rows, cols);
     if (s->state[FT_STATE_EXACT] == NULL) return (ft_staged){.tensor = weights};
-    void *exact = at(s->state[FT_STATE_EXACT], first, ft_store_state_size(s, FT_STATE_EXACT));
-    if (s->format.exact == FT_EXACT_BY_TAILS) return (ft_staged){.tensor = weights, .tail = exact};
-    return (ft_staged){.tensor = ft_matrix(exact, rows, cols, FT_F32), .copy = weights};
+    const bool dealt = s->deals_exact && s->collected == NULL;
+    const size_t size = ft_store_state_size(s, FT_STATE_EXACT);
+    void *exact = at(dealt || s->collected == NULL ? s->state[FT_STATE_EXACT] : s->collected, dealt ? 0 : first, size);
+    ft_staged all = {.dealt = dealt};
+    if (dealt) { // counted from `first`
+        const int64_t begin = s->own.first - first, end = begin + s->own.count;
+        all.from = begin > 0 ? begin : 0;
+        all.to = end < rows * cols ? end : rows * cols;
+        if (all.from >= all.to) all.from = all.to = 0;
+        else exact = at(exact, all.from - begin, size);
+    }
+    all.tensor = s->format.exact == FT_EXACT_BY_TAILS ? weights : ft_matrix(exact, rows, cols, FT_F32);
+    if (s->format.exact == FT_EXACT_BY_TAILS) all.tail = exact;
+    else all.copy = weights;
+    return all;
 }

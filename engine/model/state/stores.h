@@ -55,6 +55,8 @@ typedef struct ft_store {
     void *weights;      // [count] at home; of frozen layers ops read a copy of them (window.h)
     void *state[FT_STATES];
     ft_shard own;       // whose moments are here
+    bool deals_exact;   // and of its exact form the same alone, on this rank (shards.h)
+    void *collected;    // [count] of that, while all of it is here; else NULL
     ft_adamw_range *ranges; // weight decay over it
     int range_count;
     const ft_adamw_range *all_ranges; // over [0, count), where that is more; else NULL

@@ -20,6 +20,8 @@ typedef struct search {
     size_t host;            // what all that is pinned may come to; 0: unknown
     ft_keep storage;        // of frozen weights as it is
     bool stores;            // and ours to choose
+    ft_shard_kind shard;    // distributed.shard as it is
+    bool shards;            // the same
     ft_autofit *fit;
 } search;
 
@@ -48,6 +50,7 @@ unsigned ft_fitting_offload(const ft_fitting *f) {
 static ft_config with(const ft_config *config, const ft_fitting *f) {
     ft_config c = *config;
     c.model.storage = f->storage;
+    c.distributed.shard = f->shard;
     c.train.micro_batch_tokens = f->micro_batch_tokens;
     c.train.gradient_checkpointing = f->gradient_checkpointing;
     c.memory.recompute_activation = f->savings & FT_SAVE_ACTIVATION ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
@@ -64,6 +67,7 @@ static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
 static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, bool *fits, ft_fitting *found) {
     setting.storage = s->storage;
+    setting.shard = s->shard;
     ft_config config = with(s->room->config, &setting);
     ft_rehearsal other;
     ft_memory_refusal refusal = {0};
@@ -212,11 +216,26 @@ static ft_status find_frozen(search *s) {
 
 static ft_status find_places(search *s) { return s->free & FT_SAVE_TRUNK ? find_frozen(s) : FT_OK; }
 
+// Of several GPUs the least that is dealt out with which all else can stay: what travels more is less than what anything else
+// computes more. Where nothing fits so, all is dealt out for what is tried next.
+static ft_status search_shards(search *s, ft_fitting asked) {
+    bool fits = false;
+    ft_fitting one;
+    for (s->shard = FT_SHARD_OPTIMIZER; s->shard < FT_SHARDS; s->shard++) {
+        FT_TRY(try_setting(s, asked, s->limit, &fits, &one));
+        if (fits) return keep(s, &one), FT_OK;
+    }
+    s->shard = FT_SHARD_GRADIENTS;
+    return FT_OK;
+}
+
 // As it is; where the form of frozen weights is ours to choose, the most exact with which anything fits.
 static ft_status search_forms(search *s) {
     bool fits;
     const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
     FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
+    if (s->shards) FT_TRY(search_shards(s, asked));
+    if (s->fit->choice.reserved > 0) return FT_OK;
     FT_TRY(search_settings(s));
     if (!s->stores || s->fit->choice.reserved > 0) return FT_OK;
     FT_TRY(find_frozen(s));
@@ -263,7 +282,9 @@ static bool open_search(const ft_room *room, size_t limit, ft_autofit *fit, sear
     s->host = room->budget.pinned;
     s->stores = c->model.storage == FT_KEEP_AUTO;
     s->storage = s->stores ? FT_KEEP_AS_READ : c->model.storage;
-    return s->cuts || s->recomputes || s->free != 0 || s->stores;
+    s->shards = c->distributed.shard == FT_SHARD_AUTO && room->plan.apart;
+    s->shard = s->shards ? FT_SHARD_NONE : c->distributed.shard;
+    return s->cuts || s->recomputes || s->free != 0 || s->stores || s->shards;
 }
 
 ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
@@ -286,9 +307,11 @@ ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can) {
     FT_TRY(find_places(&s));
     const int64_t every = s.recomputes ? 1 : s.every;
     const unsigned all = every > 0 ? s.free : s.free & ~(unsigned)FT_SAVE_INPUTS;
+    if (s.shards) s.shard = FT_SHARD_GRADIENTS;
     const ft_fitting least = {.micro_batch_tokens = s.cuts ? s.least : s.whole, .gradient_checkpointing = every, .savings = s.savings | all};
     FT_TRY(try_setting(&s, least, limit, can, &found));
     if (*can) return FT_OK;
+    if (s.shards) s.shard = FT_SHARD_NONE;
     FT_TRY(search_forms(&s));
     *can = fit.choice.reserved > 0;
     return FT_OK;
@@ -325,7 +348,8 @@ ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = room->job->config->train.gradient_checkpointing == FT_AUTO,
                 .every = ft_checkpoint_every(c, room->device),
-                .storage = c->model.storage};
+                .storage = c->model.storage,
+                .shard = c->distributed.shard};
     s.savings = savings_of(room, c);
     // The host is reserved for what lies there already: nothing new goes there, and what does takes no more of it than planned.
     s.free = free_savings(room, room->job->config, s.savings) & ~(unsigned)ON_HOST;
@@ -345,6 +369,7 @@ ft_status ft_autofit_least(const ft_room *room, size_t limit, ft_config *config,
     FT_TRY(try_setting(&s, asked, SIZE_MAX / 4, &fits, &fit->ideal));
     if (s.stores || (s.free & FT_SAVE_TRUNK)) FT_TRY(find_frozen(&s));
     if (s.stores) s.storage = forms[FORMS - 1];
+    if (s.shards) s.shard = FT_SHARD_GRADIENTS;
     FT_TRY(smallest_of(&s, s.whole));
     if (s.cuts) FT_TRY(smallest_of(&s, s.least));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
@@ -365,10 +390,11 @@ const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {
     snprintf(layers, sizeof layers, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
     const unsigned set = ft_fitting_offload(f);
     const char *storage = f->storage != FT_KEEP_AS_READ && f->storage != FT_KEEP_AUTO ? ft_keep_name(f->storage) : NULL;
-    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
+    const char *dealt = f->shard == FT_SHARD_OPTIMIZER ? ", moments dealt out" : f->shard == FT_SHARD_GRADIENTS ? ", moments and gradients dealt out" : "";
+    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
              f->gradient_checkpointing == 0 ? ", no recomputation" : f->gradient_checkpointing == 1 ? ", recomputing every layer" : layers,
              f->savings & FT_SAVE_NORMS ? ", norms made again" : "", set != 0 ? ", " : "",
              set != 0 ? ft_offload_text(set) : "", set != 0 ? " on the host" : "",
-             storage != NULL ? ", frozen weights in " : "", storage != NULL ? storage : "");
+             storage != NULL ? ", frozen weights in " : "", storage != NULL ? storage : "", dealt);
     return out;
 }

@@ -7,6 +7,7 @@
 #include "engine/train/step/trunk_pass.h"
 
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/shards.h"
 #include "engine/model/state/staging.h"
 #include "kernels/devices/devices.h"
 
@@ -26,6 +27,8 @@ static ft_status rehearse_save(ft_room *room) {
     ft_row_window window;
     if (ft_memory_is_guest(room->memory)) return FT_OK;
     ft_memory_set_phase(room->memory, FT_PHASE_SAVE);
+    FT_TRY(ft_shards_collect(&room->model.parameters));
+    ft_shards_release(&room->model.parameters);
     ft_status status = ft_row_window_open(&room->model.absent, room->memory, &window);
     ft_row_window_close(&window);
     if (status != FT_OK || !room->model.parameters.deals) return status;

@@ -21,6 +21,7 @@ typedef struct ft_fitting {
     int64_t gradient_checkpointing; // 0 off, else every k layers
     unsigned savings;               // a set of ft_saving
     ft_keep storage;                // of frozen weights; another than asked for only where that was auto: it changes results
+    ft_shard_kind shard;            // of several GPUs: distributed.shard
     double step_seconds;            // predicted, of an optimizer step of average length
     size_t reserved;                // planned peak
     size_t pinned;                  // the same of the host's memory that the device copies to and from

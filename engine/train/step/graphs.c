@@ -1,6 +1,7 @@
 #include "engine/train/step/graphs.h"
 
 #include "base/log.h"
+#include "engine/model/state/gradient_parts.h"
 #include "engine/model/state/gradients.h"
 #include "engine/train/room/device_graphs.h"
 #include "engine/train/step/update.h"
@@ -105,6 +106,7 @@ ft_status ft_step_graphs_queue(ft_step *step, ft_step_shape shape) {
     const bool streams = (shape.part == FT_STEP_UPDATE &&
                           ft_parameters_state_on_host(&room->model.parameters)) || // beside, which no graph records
                          (shape.part == FT_STEP_BATCH && room->model.inputs.count > 0) ||
+                         (shape.part == FT_STEP_BATCH && ft_gradient_parts_deal(&room->model.parameters)) || // which sends
                          (shape.part != FT_STEP_UPDATE && room->model.parameters.window.on);
     if (!g->on || nothing || streams) return queue(step, &shape);
     ft_step_graph *entry = find(g->held, g->held_count, &shape);

@@ -1,6 +1,7 @@
 #include "engine/train/step/rehearsal.h"
 
 #include "engine/model/state/gradients.h"
+#include "engine/model/state/shards.h"
 #include "engine/train/step/predict.h"
 #include "engine/train/step/update.h"
 
@@ -33,6 +34,7 @@ ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_st
     FT_TRY(ft_model_begin_step(model, sizes->train, step));
     FT_TRY(ft_model_train_batch(model, batch, sizes->train, step, ft_vector(losses, sizes->train.reads, FT_F32)));
     FT_TRY(ft_model_end_step(model, sizes->train, step));
+    FT_TRY(ft_gradients_keep(&model->parameters));
     return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->rows, FT_F32), step, update);
 }
 
@@ -62,6 +64,7 @@ static ft_status record_training(recording *r, const ft_config *config, const ft
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update state", &r->update));
     FT_TRY(ft_rehearse_step(&r->model, config, sizes, &r->batch.device, r->losses, r->step, r->update));
     FT_TRY(ft_gradients_none(&r->model.parameters)); // as a step without a labelled row has it
+    FT_TRY(ft_shards_collect(&r->model.parameters));
     ft_batch_buffers_free(&r->batch);
     return FT_OK;
 }

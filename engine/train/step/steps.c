@@ -114,7 +114,8 @@ static ft_status sum_all(ft_step *step, const step_work *w) {
     FT_TRY(ft_gradient_sums_finish(&step->sums, &room->model.parameters));
     FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->losses, w->rows, FT_F32}));
     FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
-    return ft_group_join(room->group);
+    FT_TRY(ft_group_join(room->group));
+    return ft_gradients_keep(&room->model.parameters);
 }
 
 // Brings the values of this step to the device, clears the gradients and computes what all micro-batches share.

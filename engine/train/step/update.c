@@ -1,6 +1,7 @@
 #include "engine/train/step/update.h"
 
 #include "engine/model/state/chain.h"
+#include "engine/model/state/gradient_parts.h"
 #include "engine/model/state/gradients.h"
 #include "kernels/ops/backend.h"
 
@@ -25,13 +26,14 @@ ft_status ft_update_scale_step(ft_device *device, const ft_config *config, const
 // The word table, where it is trained, is the last of the gradients, and its rows count one by one.
 static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper,
                                     const ft_tensor *losses, const ft_step_state *step, ft_update_state *update) {
-    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32),
-                                  .losses = losses,
+    ft_gradient_norm_args norm = {.losses = losses,
                                   .hyper = *hyper,
                                   .step = step,
                                   .update = update};
     if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
     else norm.stops = true; // nothing can help
+    if (p->parts != NULL) return norm; // of the pieces
+    norm.gradient = ft_vector(p->gradients, p->trainable, FT_F32);
     if (p->table < 0 || !p->list[p->table].trainable) return norm;
     const ft_parameter *table = &p->list[p->table];
     norm.gradient = ft_vector(p->gradients, p->stores[table->store].first + table->offset, FT_F32);
@@ -50,10 +52,11 @@ static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adam
     const bool master = s->format.exact == FT_EXACT_BY_MASTER;
     const int64_t first = s->own.first, count = s->own.count; // of all, but for ranks that have parts
     if (count == 0) return FT_OK;
-    adamw.parameter = master ? ft_vector((float *)exact + first, count, FT_F32) : weights;
-    adamw.tail = s->format.exact == FT_EXACT_BY_TAILS ? (uint16_t *)exact + first : NULL;
+    const int64_t of_exact = s->deals_exact ? 0 : first;
+    adamw.parameter = master ? ft_vector((float *)exact + of_exact, count, FT_F32) : weights;
+    adamw.tail = s->format.exact == FT_EXACT_BY_TAILS ? (uint16_t *)exact + of_exact : NULL;
     adamw.compute = master ? weights : ft_absent();
-    adamw.gradient = ft_vector(p->gradients + s->first + first, count, FT_F32);
+    adamw.gradient = ft_vector(ft_gradient_parts_deal(p) ? ft_gradient_parts_own(p, (int)(s - p->stores)) : p->gradients + s->first + first, count, FT_F32);
     adamw.m = ft_vector(s->state[FT_STATE_M], count, FT_F32);
     adamw.v = ft_vector(s->state[FT_STATE_V], count, FT_F32);
     adamw.ranges = s->ranges;
@@ -68,6 +71,13 @@ static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adam
     return FT_OK;
 }
 
+// Of gradients that are not dealt out the squares are summed here.
+static ft_status square_pieces(const ft_parameters *p, double *sums) {
+    for (int i = 0; !p->parts->deals && i < p->parts->count; i++)
+        FT_TRY(ft_gradient_parts_square(p, i, p->gradients + p->parts->piece[i].bucket.first, sums));
+    return FT_OK;
+}
+
 static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses,
                      const ft_step_state *step, ft_update_state *update) {
     ft_device *device = ft_memory_device(p->memory);
@@ -75,10 +85,13 @@ static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_h
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
     const ft_memory_ranks near = ft_memory_ranks_of(p->memory); // each host updates all of its copy
     if (p->chain != NULL && near.ranks > 1) norm.shares = (ft_norm_shares){p->norm_sums, near.rank, near.ranks, meet, near.group};
-    size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
+    size_t bytes = p->parts != NULL ? (size_t)(p->parts->deals ? 0 : p->parts->sums) * sizeof(double) : ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
-    norm.workspace = (ft_workspace){scratch, bytes};
+    if (p->parts != NULL) {
+        norm.pieces = (ft_norm_pieces){p->parts->deals ? p->norm_sums : scratch, p->parts->sums, true};
+        FT_TRY(square_pieces(p, norm.pieces.sums));
+    } else norm.workspace = (ft_workspace){scratch, bytes};
     FT_TRY(FT_RUN(device, gradient_norm, &norm));
     ft_memory_free(p->memory, scratch);
     for (int i = 0; i < p->store_count; i++)

@@ -1,7 +1,7 @@
 # Sourced by scripts that train on several GPUs: the program, a rank a process, each on a device of the fake driver with emulated kernels, sums by the fake
 # NCCL; runs are of $steps steps, as emulated_runs.sh has them.
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
-export FTENGINE_NCCL=${FAKE_NCCL_LIBRARY:?} FAKE_CUDA=$FAKE_CUDA,devices=3
+export FTENGINE_NCCL=${FAKE_NCCL_LIBRARY:?} FAKE_CUDA=$FAKE_CUDA,devices=4
 model bert bert_gelu
 head -13 "$here/validation.tsv" >few.tsv
 options="data.validation=$scratch/few.tsv distributed.channels=2 output.save_steps=2 output.save_total_limit=9"

@@ -28,6 +28,16 @@ two, dealt = (json.load(open(path))["devices"][1]["memory"]["at_peak"]["optimize
 assert 0.49 < dealt / two < 0.55, (two, dealt)
 PYTHON
 
+# With gradients, of which a step is one micro-batch a rank: likewise. What is there at once is less than all of them.
+ranks auto bert 2 distributed.shard=auto output.save_steps=0
+says "distributed.shard = auto: nothing is dealt out, for all fits"
+ranks gradients bert 2 distributed.shard=gradients
+same two gradients
+cmp two/checkpoints/step-00000004/state.safetensors gradients/checkpoints/step-00000004/state.safetensors || fail "gradients that are dealt out lead to others"
+# All that is kept of several micro-batches is kept whole, and said to be.
+expect 0 "$FTENGINE" plan $run $options model.path=bert --devices 2 --gpu H200 --channels 2 distributed.shard=gradients train.micro_batch=1
+grep -q "gradients; a rank has several micro-batches a step, and keeps its gradients whole" out || fail "what a plan deals out: $(cat out)"
+
 from dealt 3 from-dealt distributed.shard=optimizer
 beside 2e-5 one from-dealt
 lost dead rank=1,die_at=9

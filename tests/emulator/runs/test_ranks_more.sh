@@ -25,8 +25,11 @@ pieces="train.gradient_accumulation_steps=2 train.micro_batch=3"
     model wide bert_gelu intermediate_size=8192
     ranks wide-3 wide 3 train.batch_size=5 data.train="$scratch/few.tsv"
     FAKE_CUDA=$FAKE_CUDA,schedule=2 ranks wide-again wide 3 train.batch_size=5 data.train="$scratch/few.tsv"
+    FAKE_CUDA=$FAKE_CUDA,schedule=2 FAKE_NCCL=rank=1,busy=2,late=1 ranks wide-gradients wide 3 train.batch_size=5 data.train="$scratch/few.tsv" distributed.shard=gradients
 }
 same wide-3 wide-again
+same wide-3 wide-gradients
+cmp wide-3/checkpoints/step-00000004/state.safetensors wide-gradients/checkpoints/step-00000004/state.safetensors || fail "gradients in pieces, dealt out"
 model v3 deberta_v3
 for precision in fp16 bf16; do
     # shellcheck disable=SC2086
@@ -35,7 +38,41 @@ for precision in fp16 bf16; do
     beside 3e-2 "$precision-1" "$precision-2"
     ranks "$precision-dealt" v3 2 train.precision=$precision distributed.shard=optimizer
     same "$precision-2" "$precision-dealt"
-    cmp "$precision-2/checkpoints/step-00000004/state.safetensors" "$precision-dealt/checkpoints/step-00000004/state.safetensors" || fail "$precision: moments that are dealt out"
+    ranks "$precision-gradients" v3 2 train.precision=$precision distributed.shard=gradients
+    for how in dealt gradients; do
+        same "$precision-2" "$precision-$how"
+        cmp "$precision-2/checkpoints/step-00000004/state.safetensors" "$precision-$how/checkpoints/step-00000004/state.safetensors" || fail "$precision: $how"
+    done
+done
+ranks graphs v3 2 device.graphs=on
+ranks graphs-gradients v3 2 device.graphs=on distributed.shard=gradients
+same graphs graphs-gradients
+
+# Four ranks, then one, then three: whatever is dealt out, the bits are those of ranks that have all.
+chain() {
+    local shard=$1 n at=0
+    for n in 4 1 3; do
+        [ $at = 0 ] || cp -r "$shard-$at" "$shard-$((at + 2))"
+        rm -rf "$shard-$((at + 2))"/checkpoints/step-0000000{$((at + 2)),6}
+        at=$((at + 2))
+        # shellcheck disable=SC2086
+        expect 0 "$FTENGINE" train $run $options model.path=bert train.max_steps=6 output.dir="$shard-$at" output.exists=resume train.precision=bf16 \
+            distributed.shard="$shard" --devices "cuda:$(seq -s, 0 $((n - 1)))"
+        [ $at = 2 ] || says "resumed    at step $((at - 2))"
+    done
+}
+# From all that is dealt out to nothing, and back.
+ranks dealt bert 2 distributed.shard=gradients
+from dealt 2 dealt-none
+from two 2 none-dealt distributed.shard=gradients
+for dir in dealt dealt-none none-dealt; do
+    same two $dir
+done
+chain none
+chain gradients
+for at in 2 4 6; do
+    same "none-$at" "gradients-$at"
+    cmp "none-$at/checkpoints/step-00000006/state.safetensors" "gradients-$at/checkpoints/step-00000006/state.safetensors" || fail "a chain of ranks: $at"
 done
 
 # Started by somebody else, as torchrun does.
