@@ -420,8 +420,8 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, o
     return MAP_FAILED;
 }
 
-// Nobody says that addresses are scarce, and they are: no RLIMIT_AS, but a process that has none left, or valgrind, which
-// says EINVAL. What is caught: a run that fails for a range of the whole budget where what it takes can be had.
+// Nobody says that addresses are scarce, and they are: no RLIMIT_AS, but a process that has none left, or valgrind,
+// which says EINVAL. What is caught: a run that fails for a range of the whole budget where what it takes can be had.
 static void test_refused_addresses(void **state) {
     static const int errors[] = {ENOMEM, EINVAL, EAGAIN};
     const ft_allocator_options options = {.limit = 1024 * MIB, .expandable_segments = true};
