@@ -31,7 +31,7 @@ static ft_estimate within(double seconds, double error) {
 
 static ft_estimate share(double seconds, double of_it) { return within(seconds, of_it * seconds); }
 
-// Not hypot: that of glibc 2.35 has another version, and a program with it would not start where the C library is older.
+// Not hypot: that of glibc 2.35 has another version, and a program with it would not start with an older one.
 static double root(double a, double b) { return sqrt(a * a + b * b); }
 
 ft_estimate ft_estimate_add(ft_estimate a, ft_estimate b) {
