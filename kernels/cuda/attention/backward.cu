@@ -54,6 +54,8 @@ template <class T> struct pass_arguments {
 // WINDOW: as in forward.cu.
 template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_tile(unsigned char *bytes, const pass_arguments<T> &a) {
     constexpr int STRIDE = ft_tile_stride(D), TILE = OTHER * STRIDE;
+    // Own rows stay in registers where that costs no warp of a multiprocessor: elsewhere they come from shared memory for every tile.
+    constexpr bool KEEPS = OF_KEYS && D == 64 && !WINDOW;
     T *const own0 = reinterpret_cast<T *>(bytes), *const own1 = own0 + OWN * STRIDE;
     T *const others0 = own1 + OWN * STRIDE, *const others1 = others0 + 2 * TILE;
     float *const others_lse = reinterpret_cast<float *>(others1 + 2 * TILE), *const others_delta = others_lse + 2 * OTHER;
@@ -107,6 +109,8 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
         }
 
     float result0[D / 8][4] = {}, result1[OF_KEYS ? D / 8 : 1][4] = {};
+    [[maybe_unused]] ft_own_rows<KEEPS ? D : 16> own;
+    [[maybe_unused]] bool has_own = false;
     for (int left = OF_KEYS ? a.problem.group : 1; left > 0; left--, head++, other_column += D) {
         ft_attention_place of_head = at;
         of_head.head = head;
@@ -132,7 +136,13 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
             if constexpr (WINDOW) sees = ft_attention_reaches<OF_KEYS>(a.problem, first + mine, 16, base, OTHER);
             if (sees) {
                 float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
-                ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
+                if constexpr (KEEPS) {
+                    if (!has_own) own.load(own0, own1, mine); // of the first tile that the warp sees: the same for all of them
+                    has_own = true;
+                    own.products(p, ds, other0, other1);
+                } else {
+                    ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
+                }
                 if (WINDOW && a.problem.bias.data != nullptr) { // of query - key; the instances without windows have neither
                     const float *const line = a.problem.bias.of(head) + (OF_KEYS ? -1 : 1) * (first + mine + g - base - t);
 #pragma unroll
