@@ -43,7 +43,7 @@ static ft_status read_options(int count, const char *const *words, ft_sampler_op
     if (learns) return ft_fail(FT_INVALID, "study.learn_from", "is of studies of `ftengine tune`, which keep what they learnt");
     if (options->kind != FT_SAMPLER_GRID) return FT_OK;
     ft_fail(FT_INVALID, "study.sampler", "a grid needs all of its space beforehand, which is not known here");
-    ft_hint("tpe, auto, gp, random or quasi_random");
+    ft_hint("tpe, auto, gp, cmaes, random or quasi_random");
     return FT_INVALID;
 }
 

@@ -28,8 +28,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import common  # noqa: E402
 from search_unseen_problems import PROBLEMS, half  # noqa: E402
 
-MARKS = (25, 50, 100, 200)
-OURS = {"ftengine gp": "gp=1", "ftengine tpe": "branch_split=1,branch_joint=1,fine=1"}
+MARKS = (25, 50, 100, 200, 500, 1000)
+OURS = {"ftengine gp": "gp=1", "ftengine cmaes": "cmaes=1,branch_split=1,branch_joint=1,fine=1", "ftengine tpe": "branch_split=1,branch_joint=1,fine=1"}
 OPTUNA = ("optuna tpe", "optuna gp", "optuna cma", "optuna random")
 HISTORIES = os.path.join(common.RESULTS, "search_unseen.jsonl.gz")
 

@@ -1,6 +1,7 @@
 #include "hpo/search/sampler.h"
 
 #include "hpo/search/adopt.h"
+#include "hpo/search/cmaes/cmaes.h"
 #include "hpo/search/grid.h"
 #include "hpo/search/history/random_stream.h"
 #include "hpo/search/tpe/cache.h"
@@ -14,6 +15,7 @@ struct ft_sampler {
     ft_trials *trials;
     ft_subspaces subspaces;
     ft_tpe_cache *cache;
+    ft_cmaes *cmaes;
     ft_grid grid;
     bool *drawn; // [drawn_count] by trial: its joint sample is made
     ft_gp_teachers teachers; // of the options' lessons
@@ -42,7 +44,9 @@ static ft_status check_learning(const ft_sampler_options *o, const ft_trials *tr
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
     *out = NULL;
-    const bool may_be_tpe = options->kind == FT_SAMPLER_TPE || options->kind == FT_SAMPLER_AUTO;
+    const ft_sampler_kind kind = options->kind;
+    const bool may_be_cmaes = kind == FT_SAMPLER_CMAES || kind == FT_SAMPLER_AUTO;
+    const bool may_be_tpe = kind == FT_SAMPLER_TPE || may_be_cmaes;
     if (options->candidates < 1 && may_be_tpe)
         return ft_fail(FT_INVALID, "study.candidates", "must be at least 1, got %d", options->candidates);
     if (options->group && options->multivariate == FT_SWITCH_OFF) {
@@ -50,8 +54,9 @@ ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, f
         ft_hint("leave out multivariate, or switch group off");
         return status;
     }
-    if (options->kind == FT_SAMPLER_GP && trials->objectives > 1) {
-        ft_status status = ft_fail(FT_INVALID, "study.sampler", "gp knows one objective, and there are %d", trials->objectives);
+    if ((kind == FT_SAMPLER_GP || kind == FT_SAMPLER_CMAES) && trials->objectives > 1) {
+        ft_status status = ft_fail(FT_INVALID, "study.sampler", "%s knows one objective, and there are %d",
+                                   kind == FT_SAMPLER_GP ? "gp" : "cmaes", trials->objectives);
         ft_hint("study.sampler = tpe takes several");
         return status;
     }
@@ -67,6 +72,7 @@ ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, f
     if (options->lessons != NULL) status = ft_gp_teachers_init(options->lessons, &s->teachers);
     if (options->lessons != NULL) s->options.gp.teachers = &s->teachers;
     if (status == FT_OK && may_be_tpe && !options->plain) status = ft_tpe_cache_new(&s->cache);
+    if (status == FT_OK && may_be_cmaes) status = ft_cmaes_new(&s->cmaes);
     if (status != FT_OK) {
         ft_sampler_free(s);
         return status;
@@ -79,6 +85,7 @@ void ft_sampler_free(ft_sampler *s) {
     if (s == NULL) return;
     ft_subspaces_free(&s->subspaces);
     ft_tpe_cache_free(s->cache);
+    ft_cmaes_free(s->cmaes);
     ft_grid_free(&s->grid);
     ft_gp_teachers_free(&s->teachers);
     free(s->drawn);
@@ -118,11 +125,22 @@ static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace,
 
 // ---- Joint samples ----------------------------------------------------------------------------------------------
 
-static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace *subspace) {
+static ft_status evolve(ft_sampler *s, int64_t number, const ft_subspace *subspace, double *values) {
+    const bool alone = s->options.kind == FT_SAMPLER_CMAES;
+    const ft_cmaes_options options = {s->options.seed, alone ? s->options.startup_trials : FT_AUTO_GP_TRIALS};
+    if (!s->options.plain) return ft_cmaes_suggest(s->cmaes, s->trials, &options, number, subspace, values);
+    ft_cmaes *anew;
+    FT_TRY(ft_cmaes_new(&anew));
+    ft_status status = ft_cmaes_suggest(anew, s->trials, &options, number, subspace, values);
+    ft_cmaes_free(anew);
+    return status;
+}
+
+static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace *subspace, bool evolves) {
     if (subspace->count == 0) return FT_OK;
     double *values = ft_calloc((size_t)subspace->count, sizeof *values, "a suggestion");
     if (values == NULL) return FT_NO_MEMORY;
-    ft_status status = tpe(s, number, subspace, values);
+    ft_status status = evolves ? evolve(s, number, subspace, values) : tpe(s, number, subspace, values);
     for (int i = 0; status == FT_OK && i < subspace->count; i++)
         status = ft_trials_set_relative(s->trials, number, subspace->name[i], subspace->distribution[i], values[i]);
     free(values);
@@ -142,11 +160,26 @@ static ft_sampler_kind kind_of(const ft_sampler *s) {
     return ended(t) > FT_AUTO_GP_TRIALS ? FT_SAMPLER_TPE : FT_SAMPLER_GP;
 }
 
-// Of a Gaussian process. A trial that failed has told something, and a start that only waits for others might never end.
+// Of a Gaussian process and CMA-ES. A trial that failed has told something, and a start that only waits for others might never end.
 static bool begun(const ft_sampler *s) { return ended(s->trials) >= s->options.startup_trials; }
 
 static bool starting(const ft_sampler *s) {
-    return kind_of(s) == FT_SAMPLER_GP ? !begun(s) : s->trials->finished < s->options.startup_trials;
+    const ft_sampler_kind kind = kind_of(s);
+    const bool by_ended = kind == FT_SAMPLER_GP || kind == FT_SAMPLER_CMAES;
+    return by_ended ? !begun(s) : s->trials->finished < s->options.startup_trials;
+}
+
+// The numbers that every trial has; choices that every trial has as TPE draws them beside numbers, which are dropped. All
+// else is TPE's, one parameter or branch at a time.
+static ft_status draw_numbers(ft_sampler *s, int64_t number) {
+    ft_subspace all, numbers = {0};
+    ft_status status = ft_subspaces_joint(&s->subspaces, s->trials, &all);
+    if (status == FT_OK) status = ft_cmaes_subspace(s->trials, &all, &numbers);
+    if (status == FT_OK && numbers.count < all.count) status = draw_subspace(s, number, &all, false);
+    if (status == FT_OK) status = draw_subspace(s, number, &numbers, true);
+    ft_subspace_free(&all);
+    ft_subspace_free(&numbers);
+    return status;
 }
 
 static ft_status draw_joint(ft_sampler *s, int64_t number) {
@@ -154,15 +187,19 @@ static ft_status draw_joint(ft_sampler *s, int64_t number) {
     if (s->options.lessons != NULL && starting(s)) return ft_adopt(&s->teachers, s->trials, number, &s->adopted[number]);
     if (kind == FT_SAMPLER_GRID) return ft_grid_draw(&s->grid, s->trials, number);
     if (kind == FT_SAMPLER_GP) return begun(s) ? ft_gp_draw(s->trials, &s->options.gp, number) : FT_OK;
-    if (kind != FT_SAMPLER_TPE || !multivariate(s) || s->trials->finished < s->options.startup_trials)
-        return FT_OK;
+    if ((kind != FT_SAMPLER_TPE && kind != FT_SAMPLER_CMAES) || starting(s)) return FT_OK;
     FT_TRY(ft_subspaces_update(&s->subspaces, s->trials));
+    const bool is_long = s->options.kind == FT_SAMPLER_AUTO && !s->options.long_tpe && s->trials->objectives == 1 &&
+                         ended(s->trials) > FT_AUTO_GP_TRIALS;
+    if (kind == FT_SAMPLER_CMAES || (is_long && ft_subspaces_all_numbers(&s->subspaces, s->trials)))
+        return draw_numbers(s, number);
+    if (!multivariate(s)) return FT_OK;
     int parts = s->options.group ? s->subspaces.groups : 1;
     for (int i = 0; i < parts; i++) {
         ft_subspace subspace;
         ft_status status = s->options.group ? ft_subspaces_group(&s->subspaces, s->trials, i, &subspace)
                                             : ft_subspaces_joint(&s->subspaces, s->trials, &subspace);
-        if (status == FT_OK) status = draw_subspace(s, number, &subspace);
+        if (status == FT_OK) status = draw_subspace(s, number, &subspace, false);
         ft_subspace_free(&subspace);
         FT_TRY(status);
     }
@@ -242,7 +279,9 @@ static ft_status draw_branch(ft_sampler *s, int64_t number, int name, int distri
     if (status == FT_OK && subspace.count > 0) status = *drawn ? tpe(s, number, &subspace, values) : FT_NO_MEMORY;
     for (int i = 0; status == FT_OK && i < subspace.count; i++) {
         if (subspace.name[i] == name) *value = values[i];
-        if (ft_trial_find_param(&s->trials->trial[number], subspace.name[i]) == NULL)
+        const ft_trial *trial = &s->trials->trial[number];
+        const bool evolved = s->options.kind == FT_SAMPLER_CMAES && ft_trial_find_relative(trial, subspace.name[i]) != NULL;
+        if (ft_trial_find_param(trial, subspace.name[i]) == NULL && !evolved)
             status = ft_trials_set_relative(s->trials, number, subspace.name[i], subspace.distribution[i], values[i]);
     }
     ft_subspace_free(&subspace);
@@ -254,7 +293,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
     const char *text = s->trials->names.name[name];
     const ft_distribution *d = s->trials->distributions[distribution];
     const ft_sampler_kind kind = kind_of(s);
-    const bool searches = kind == FT_SAMPLER_TPE;
+    const bool searches = kind == FT_SAMPLER_TPE || kind == FT_SAMPLER_CMAES;
     if (kind == FT_SAMPLER_GP && begun(s)) return ft_gp_draw_alone(s->trials, &s->options.gp, number, name, distribution, value);
     if (searches && s->trials->finished >= s->options.startup_trials) {
         bool drawn = false;
@@ -265,7 +304,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
         return tpe(s, number, &alone, value);
     }
     double uniform;
-    if (kind == FT_SAMPLER_QUASI_RANDOM || kind == FT_SAMPLER_GP || (searches && s->options.quasi_startup)) {
+    if (kind == FT_SAMPLER_QUASI_RANDOM || kind == FT_SAMPLER_GP || kind == FT_SAMPLER_CMAES || (searches && s->options.quasi_startup)) {
         uniform = ft_halton(s->options.seed, text, name, number);
     } else {
         ft_random_stream stream = ft_random_stream_of(s->options.seed, number, FT_DRAW_UNIFORM, text);

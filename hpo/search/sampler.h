@@ -1,5 +1,5 @@
-// sampler.h - what value a parameter takes next: one interface over TPE, a Gaussian process, random, grid and
-// quasi-random search.
+// sampler.h - what value a parameter takes next: one interface over TPE, a Gaussian process, CMA-ES, random,
+// grid and quasi-random search.
 //
 // The study asks for each parameter when the trial needs it, so spaces may have conditions. The answer is, in this
 // order: the value the trial already has; the only value of a single distribution; the value drawn jointly for this
@@ -22,7 +22,8 @@ typedef enum ft_sampler_kind {
     FT_SAMPLER_GRID,
     FT_SAMPLER_QUASI_RANDOM,
     FT_SAMPLER_GP,
-    FT_SAMPLER_AUTO // GP for few trials of few parameters and one objective, else TPE
+    FT_SAMPLER_AUTO, // GP for few trials of few parameters and one objective, then CMA-ES of numbers alone, else TPE
+    FT_SAMPLER_CMAES // the numbers that every trial has; others by TPE
 } ft_sampler_kind;
 typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
 
@@ -41,9 +42,10 @@ typedef struct ft_sampler_options {
     bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
                             // the values that the trial has; multivariate only. Off = Optuna: each alone
     bool plain;             // nothing kept from trial to trial: slow, the same answers
-    // GP, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always) and
+    // GP and CMA-ES, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always) and
     // constant_liar (running trials of others count)
     ft_gp_options gp;
+    bool long_tpe; // AUTO goes on by TPE whatever the parameters are: for comparison
     // TPE, GP, AUTO of one objective: what other studies have found (gp/lessons.h; adopt.h says how it is used). It must
     // outlive the sampler. NULL: nothing
     const ft_lessons *lessons;
@@ -55,7 +57,7 @@ typedef struct ft_sampler_options {
 ft_sampler_options ft_sampler_defaults(void); // Optuna 5's TPE: 10 start-up trials, 24 candidates, constant liar
 
 // AUTO is GP up to so many ended trials and so many names of parameters. Beyond, a suggestion would take longer than it
-// is better.
+// is better. What comes then begins from all of these.
 enum { FT_AUTO_GP_TRIALS = 250, FT_AUTO_GP_PARAMETERS = 20 };
 
 typedef struct ft_sampler ft_sampler;

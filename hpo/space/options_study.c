@@ -13,7 +13,8 @@ typedef struct ft_study_values {
 } ft_study_values;
 
 static const ft_option_choice sampler_choices[] = {
-    {"tpe", 0}, {"auto", 0}, {"gp", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+    {"tpe", 0},  {"auto", 0}, {"gp", 0},           {"cmaes", 0},
+                                                   {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
 static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
@@ -52,7 +53,8 @@ static const ft_option rows[] = {
     NAME(study.sampler, FREE, "tpe", sampler_choices, .elsewhere = "search_algorithm search_alg",
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
                  "diverged trials "
-                 "where not to look. auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe. "
+                 "where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. auto: gp for up to "
+                 "250 trials of up to 20 parameters and one objective, then cmaes where all are numbers, else tpe. "
                  "grid tries every combination once."),
     STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
            .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "

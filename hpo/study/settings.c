@@ -35,6 +35,7 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
                    : strcmp(kind, "grid") == 0         ? FT_SAMPLER_GRID
                    : strcmp(kind, "quasi_random") == 0 ? FT_SAMPLER_QUASI_RANDOM
                    : strcmp(kind, "gp") == 0           ? FT_SAMPLER_GP
+                   : strcmp(kind, "cmaes") == 0        ? FT_SAMPLER_CMAES
                    : strcmp(kind, "auto") == 0         ? FT_SAMPLER_AUTO
                                                        : FT_SAMPLER_TPE;
     if (strcmp(multivariate, "auto") != 0)

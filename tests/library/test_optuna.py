@@ -72,7 +72,7 @@ class TestGp(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTes
 
 # ---- ours -----------------------------------------------------------------------------------------------------------
 
-KINDS = ["tpe", "auto", "gp", "random", "quasi_random"]
+KINDS = ["tpe", "auto", "gp", "cmaes", "random", "quasi_random"]
 
 
 def objective(trial):

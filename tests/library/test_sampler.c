@@ -82,7 +82,7 @@ static void run_trial(study *s, int64_t number, bool backwards, double values[3]
 }
 
 static void test_values(void **state) {
-    static const char *const kinds[] = {"study.sampler=tpe", "study.sampler=gp", "study.sampler=auto", "study.sampler=random", "study.sampler=quasi_random"};
+    static const char *const kinds[] = {"study.sampler=tpe", "study.sampler=gp", "study.sampler=auto", "study.sampler=cmaes", "study.sampler=random", "study.sampler=quasi_random"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         study a = begin(kinds[k]), b = begin(kinds[k]);
         int drawn = 0;
@@ -95,7 +95,7 @@ static void test_values(void **state) {
             assert_int_equal(together, again);
             drawn += together;
         }
-        assert_true((drawn > 0) == (k < 3));
+        assert_true((drawn > 0) == (k < 4));
         end(&a);
         end(&b);
     }

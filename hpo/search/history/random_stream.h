@@ -13,6 +13,8 @@ typedef enum ft_draw {
     FT_DRAW_CANDIDATE = 2, // TPE: a parameter of a candidate
     FT_DRAW_DIGITS = 3,    // quasi-random: permuted digits
     FT_DRAW_ACQUIRE = 4,   // Gaussian process: where its candidates lie
+    FT_DRAW_EVOLVE = 5,    // CMA-ES: normal numbers
+    FT_DRAW_RESTART = 6,   // CMA-ES: where it begins anew, by restarts instead of trials
 } ft_draw;
 
 typedef struct ft_random_stream {

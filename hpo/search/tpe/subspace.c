@@ -144,6 +144,19 @@ ft_status ft_subspaces_joint(const ft_subspaces *s, const ft_trials *trials, ft_
     return FT_OK;
 }
 
+bool ft_subspaces_all_numbers(const ft_subspaces *s, const ft_trials *trials) {
+    int numbers = 0;
+    for (int n = 0; n < s->name_count; n++) {
+        const name_state *state = &s->names[n];
+        if (state->trials == 0) continue;
+        const ft_distribution *d = trials->distributions[state->distribution];
+        if (ft_distribution_single(d) && !state->mixed) continue;
+        if (state->trials < s->finished || state->mixed || d->kind == FT_CATEGORICAL) return false;
+        numbers++;
+    }
+    return numbers >= 2;
+}
+
 ft_status ft_subspaces_group(const ft_subspaces *s, const ft_trials *trials, int group, ft_subspace *out) {
     *out = (ft_subspace){0};
     for (int n = 0; n < s->name_count; n++)

@@ -27,6 +27,8 @@ void ft_subspaces_free(ft_subspaces *subspaces);
 
 // subspaces->groups says how many groups there are. The result may be empty; free it.
 ft_status ft_subspaces_joint(const ft_subspaces *subspaces, const ft_trials *trials, ft_subspace *out);
+// All parameters are in the joint space, numbers alone, and at least two.
+bool ft_subspaces_all_numbers(const ft_subspaces *subspaces, const ft_trials *trials);
 ft_status ft_subspaces_group(const ft_subspaces *subspaces, const ft_trials *trials, int group, ft_subspace *out);
 // What is drawn together when trial `number` asks for `name` and it is in none of these: the parameters that every
 // finished trial with this name has, always with one distribution, this one among them. Empty when no finished trial

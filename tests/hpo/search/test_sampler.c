@@ -131,8 +131,10 @@ static void same_trials(const ft_trials *a, const ft_trials *b, int64_t count) {
 }
 
 static void fast_equals_plain(void **state) {
-    for (int variant = 0; variant < 24; variant++) {
+    for (int variant = 0; variant < 28; variant++) {
         ft_sampler_options options = ft_sampler_defaults();
+        const bool evolves = variant >= 24;
+        if (evolves) options.kind = FT_SAMPLER_CMAES;
         options.seed = (uint64_t)variant;
         options.multivariate = variant % 3 == 0 ? FT_SWITCH_OFF : FT_SWITCH_AUTO;
         options.group = variant % 3 == 2;
@@ -141,7 +143,7 @@ static void fast_equals_plain(void **state) {
         options.branch_joint = variant % 5 >= 3;
         options.fine = variant % 7 >= 3 ? FT_SWITCH_AUTO : FT_SWITCH_OFF;
         options.quasi_startup = variant % 2 != 0;
-        int objectives = variant < 18 ? 1 : 2 + variant % 2, workers = variant % 2 ? 5 : 1;
+        int objectives = variant < 18 || evolves ? 1 : 2 + variant % 2, workers = variant % 2 ? 5 : 1;
         world fast, plain;
         start(&fast, &options, objectives, variant % 4 >= 2);
         run(&fast, 200, workers);
@@ -177,7 +179,7 @@ static void reload(const world *from, world *to, int64_t trials, int params_of_l
 }
 
 static void resumes_to_the_bit(void **state) {
-    for (int variant = 0; variant < 7; variant++) {
+    for (int variant = 0; variant < 9; variant++) {
         const bool gp = variant == 6; // what goes together is drawn at once, so a trial is there whole or not at all
         ft_sampler_options options = ft_sampler_defaults();
         options.seed = 77;
@@ -185,6 +187,7 @@ static void resumes_to_the_bit(void **state) {
         options.quasi_startup = variant % 2 == 1;
         if (variant == 4) options.kind = FT_SAMPLER_RANDOM;
         if (variant == 5) options.kind = FT_SAMPLER_QUASI_RANDOM;
+        if (variant > 6) options.kind = FT_SAMPLER_CMAES;
         if (gp) options.kind = FT_SAMPLER_GP, options.gp.candidates = 100, options.gp.starts = 2;
         const int trials = gp ? 45 : 90;
         world whole;
