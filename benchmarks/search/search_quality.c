@@ -136,8 +136,8 @@ static ft_status set(ft_sampler_options *options, const char *key, int value) {
         options->kind = value != 0 ? FT_SAMPLER_AUTO : FT_SAMPLER_TPE;
     else if (strcmp(key, "cmaes") == 0)
         options->kind = value != 0 ? FT_SAMPLER_CMAES : FT_SAMPLER_TPE;
-    else if (strcmp(key, "long_tpe") == 0)
-        options->long_tpe = value != 0;
+    else if (strcmp(key, "long_cmaes") == 0)
+        options->long_cmaes = value != 0;
     else if (strcmp(key, "warp") == 0)
         options->gp.warp = (ft_gp_warp)value;
     else if (strcmp(key, "fitted") == 0)

@@ -189,7 +189,7 @@ static ft_status draw_joint(ft_sampler *s, int64_t number) {
     if (kind == FT_SAMPLER_GP) return begun(s) ? ft_gp_draw(s->trials, &s->options.gp, number) : FT_OK;
     if ((kind != FT_SAMPLER_TPE && kind != FT_SAMPLER_CMAES) || starting(s)) return FT_OK;
     FT_TRY(ft_subspaces_update(&s->subspaces, s->trials));
-    const bool is_long = s->options.kind == FT_SAMPLER_AUTO && !s->options.long_tpe && s->trials->objectives == 1 &&
+    const bool is_long = s->options.kind == FT_SAMPLER_AUTO && s->options.long_cmaes && s->trials->objectives == 1 &&
                          ended(s->trials) > FT_AUTO_GP_TRIALS;
     if (kind == FT_SAMPLER_CMAES || (is_long && ft_subspaces_all_numbers(&s->subspaces, s->trials)))
         return draw_numbers(s, number);

@@ -22,7 +22,7 @@ typedef enum ft_sampler_kind {
     FT_SAMPLER_GRID,
     FT_SAMPLER_QUASI_RANDOM,
     FT_SAMPLER_GP,
-    FT_SAMPLER_AUTO, // GP for few trials of few parameters and one objective, then CMA-ES of numbers alone, else TPE
+    FT_SAMPLER_AUTO, // GP for few trials of few parameters and one objective, else TPE
     FT_SAMPLER_CMAES // the numbers that every trial has; others by TPE
 } ft_sampler_kind;
 typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
@@ -45,7 +45,7 @@ typedef struct ft_sampler_options {
     // GP and CMA-ES, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always) and
     // constant_liar (running trials of others count)
     ft_gp_options gp;
-    bool long_tpe; // AUTO goes on by TPE whatever the parameters are: for comparison
+    bool long_cmaes; // AUTO goes on by CMA-ES where all parameters are numbers: for comparison, not shown to be better
     // TPE, GP, AUTO of one objective: what other studies have found (gp/lessons.h; adopt.h says how it is used). It must
     // outlive the sampler. NULL: nothing
     const ft_lessons *lessons;

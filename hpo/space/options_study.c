@@ -54,7 +54,7 @@ static const ft_option rows[] = {
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
                  "diverged trials "
                  "where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. auto: gp for up to "
-                 "250 trials of up to 20 parameters and one objective, then cmaes where all are numbers, else tpe. "
+                 "250 trials of up to 20 parameters and one objective, else tpe. "
                  "grid tries every combination once."),
     STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
            .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "

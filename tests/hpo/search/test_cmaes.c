@@ -1,6 +1,6 @@
 // CMA-ES: its state after generations against the package cmaes (vectors/cmaes/cmaes.txt), axes of a matrix, which
 // trial is better; as a sampler: it turns with a problem, leaves no value of a grid for ever, begins anew where nothing
-// is left, repeats after a kill, and is what auto takes for long studies of numbers.
+// is left, repeats after a kill, and is what auto may take for long studies of numbers.
 #include "hpo/search/cmaes/eigen.h"
 #include "hpo/search/cmaes/evolution.h"
 #include "hpo/search/cmaes/ranking.h"
@@ -113,6 +113,7 @@ static void start(world *w, ft_sampler_kind kind, uint64_t seed, int startup) {
     w->options.kind = kind;
     w->options.seed = seed;
     w->options.startup_trials = startup;
+    w->options.long_cmaes = true;
     w->options.gp.fitted = 12, w->options.gp.modelled = 20, w->options.gp.candidates = 20, w->options.gp.starts = 1;
     assert_int_equal(ft_trials_init(&w->trials, 1, (bool[]){false}), FT_OK);
     assert_int_equal(ft_sampler_new(&w->options, &w->trials, &w->sampler), FT_OK);
