@@ -13,8 +13,8 @@ typedef struct ft_study_values {
 } ft_study_values;
 
 static const ft_option_choice sampler_choices[] = {
-    {"tpe", 0},  {"auto", 0}, {"gp", 0},           {"cmaes", 0},
-                                                   {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+    {"tpe", 0},    {"auto", 0}, {"gp", 0},           {"cmaes", 0},
+    {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
 static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},

@@ -27,10 +27,10 @@ static size_t below(size_t n) {
 }
 
 static size_t random_bytes(void) {
-    switch (below(6)) {
+    if (below(24) == 0) return 1 + below(50 * MIB); // from 34 MiB on a growth has a large piece
+    switch (below(4)) {
     case 0: return 1 + below(4096);
     case 1: return 1 + below(MIB);
-    case 2: return 1 + below(50 * MIB); // from 34 MiB on a growth has a large piece
     default: return 1 + below(9 * MIB);
     }
 }
