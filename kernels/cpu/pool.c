@@ -1,6 +1,7 @@
 #include "kernels/cpu/pool.h"
 #include "base/arena.h"
 #include "base/context.h"
+#include "kernels/cpu/cores.h"
 #include "kernels/cpu/limits.h"
 
 #include <errno.h>
@@ -18,8 +19,9 @@
 // the kernel sees no reason to move one of them to the other core, and half the machine is lost. Then it sleeps.
 //
 // Who waits at the end of a run waits for tasks that others have begun. That is short, or one of them was put off its core in the middle of
-// a task, for some milliseconds: then the waiting thread's core is better given away at once, for the kernel moves the other one there.
-enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_JOIN_NS = 200000, FT_PAUSES_PER_CLOCK = 32 };
+// a task, for some milliseconds: then the waiting thread gives it its own core (cores.h). A worker returns to where it was as soon as its tasks
+// are done, for between the ops the caller alone has work; and where the caller is the one that was put off, the worker goes there instead.
+enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_JOIN_NS = 100000, FT_PAUSES_PER_CLOCK = 32 };
 
 typedef struct ft_worker {
     // Tasks that are its own and not begun: the first of them, and << 32 behind the last. It takes from the front, idle ones from the end.
@@ -27,6 +29,7 @@ typedef struct ft_worker {
     ft_pool *pool;
     pthread_t thread;
     int index;
+    ft_seat seat;
 } ft_worker;
 
 struct ft_pool {
@@ -91,16 +94,18 @@ static bool steal(ft_worker *self, ft_worker *from) {
 // Until every task is taken.
 static void run_tasks(ft_pool *pool, int active, int thread) {
     ft_worker *self = &pool->workers[thread];
+    ft_seat_take(&self->seat);
     for (bool found = true; found;) {
         for (int task; (task = take_own(self)) >= 0;) pool->fn(pool->context, task, thread);
         found = false;
         for (int i = 1; i < active && !found; i++) found = steal(self, &pool->workers[(thread + i) % active]);
     }
+    ft_seat_leave(&self->seat);
 }
 
 // One wait, from its start. wait_awake() passes a moment and says whether to look again; false: time to sleep.
 typedef struct patience {
-    long start;
+    long start, waited;
     int pauses;
 } patience;
 static bool wait_awake(const ft_pool *pool, patience *p, long most) {
@@ -112,17 +117,36 @@ static bool wait_awake(const ft_pool *pool, patience *p, long most) {
     p->pauses = 0;
     long now = now_ns();
     if (p->start == 0) p->start = now;
-    if (now - p->start > FT_SPIN_NS) sched_yield();
-    return now - p->start < most;
+    p->waited = now - p->start;
+    if (p->waited > FT_SPIN_NS) sched_yield();
+    return p->waited < most;
+}
+
+static int core_of(const ft_worker *worker) { return atomic_load_explicit(&worker->seat.last, memory_order_relaxed); }
+
+// Not on the core of one before it (cores.h).
+static void keep_apart(const ft_pool *pool, const ft_worker *self) {
+    const int core = ft_core();
+    bool alone = true;
+    for (int i = 0; i < self->index && alone; i++) alone = core < 0 || core_of(&pool->workers[i]) != core;
+    if (alone || pool->crowded) return;
+    int taken[FT_POOL_MAX_THREADS], count = 0;
+    for (int i = 0; i < pool->threads; i++)
+        if (i != self->index) taken[count++] = core_of(&pool->workers[i]);
+    ft_core_apart(taken, count);
 }
 
 // Waits until the ticket differs from `seen`.
 static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
     uint_fast64_t ticket;
     patience p = {0};
-    while (wait_awake(pool, &p, FT_YIELD_NS)) {
+    for (long until = FT_JOIN_NS; wait_awake(pool, &p, FT_YIELD_NS);) {
         ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
         if (ticket != seen) return ticket;
+        if (p.pauses != 0 || p.waited < until) continue;
+        until += FT_JOIN_NS;
+        const int core = ft_seat_bring(&pool->workers[0].seat);
+        if (core >= 0) ft_core_visit(core);
     }
     // Sequentially consistent on both sides: either this thread sees the new ticket here, or ft_pool_run sees the
     // sleeper.
@@ -156,7 +180,7 @@ static void leave(ft_pool *pool) {
 }
 
 static void *worker_main(void *argument) {
-    const ft_worker *self = argument;
+    ft_worker *self = argument;
     ft_pool *pool = self->pool;
     ft_context_enter(pool->starter);
     uint_fast64_t seen = 1; // what ft_pool_create stores: a first run may come before this thread gets here
@@ -164,9 +188,11 @@ static void *worker_main(void *argument) {
         seen = next_ticket(pool, seen);
         int active = (int)(seen & 0xFFFF);
         if (active == 0) return NULL;
+        if (self->index < active) keep_apart(pool, self);
         if (self->index >= active || !enter(pool, seen >> 16)) continue;
         run_tasks(pool, active, self->index);
         leave(pool);
+        ft_seat_return(&self->seat, true);
     }
 }
 
@@ -179,12 +205,22 @@ static void announce(ft_pool *pool, uint_fast64_t run, int active) {
     }
 }
 
+// A worker that does not run gets the core of the calling thread.
+static bool bring_one(ft_pool *pool) {
+    for (int i = 1; i < pool->threads; i++)
+        if (ft_seat_bring(&pool->workers[i].seat) >= 0) return true;
+    return false;
+}
+
 // Behind it nobody is at the job, and nobody comes to it.
 static void close_gate(ft_pool *pool) {
     patience p = {0};
     if (at_job(atomic_fetch_and(&pool->gate, ~FT_GATE_OPEN)) == 0) return;
-    while (at_job(atomic_load_explicit(&pool->gate, memory_order_acquire)) > 0)
-        if (!wait_awake(pool, &p, FT_JOIN_NS)) break;
+    for (long until = FT_JOIN_NS; at_job(atomic_load_explicit(&pool->gate, memory_order_acquire)) > 0;) {
+        if (wait_awake(pool, &p, until)) continue;
+        if (pool->crowded || until > FT_YIELD_NS || bring_one(pool)) break;
+        until += FT_JOIN_NS;
+    }
     pthread_mutex_lock(&pool->mutex);
     atomic_store(&pool->caller_sleeps, 1);
     while (at_job(atomic_load(&pool->gate)) > 0)
@@ -209,6 +245,7 @@ void ft_pool_run(ft_pool *pool, int tasks, void (*fn)(void *context, int task, i
     announce(pool, run, active);
     run_tasks(pool, active, 0);
     close_gate(pool);
+    ft_seat_return(&pool->workers[0].seat, false);
 }
 
 static int start_workers(ft_pool *pool) {
@@ -252,7 +289,10 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
     pool->threads = threads;
     pool->starter = ft_context_now();
     pool->started = 0;
-    for (int i = 0; i < threads; i++) atomic_init(&pool->workers[i].range, 0);
+    for (int i = 0; i < threads; i++) {
+        atomic_init(&pool->workers[i].range, 0);
+        ft_seat_init(&pool->workers[i].seat);
+    }
     pool->crowded = threads > sysconf(_SC_NPROCESSORS_ONLN);
     atomic_init(&pool->ticket, 1);
     atomic_init(&pool->gate, 0);

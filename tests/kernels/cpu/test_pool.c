@@ -1,9 +1,12 @@
 // The pool: every task runs exactly once, on a thread number of its own, with its results visible afterwards.
+#include "kernels/cpu/cores.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/ops/backend.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -183,8 +186,141 @@ static void the_environment_sets_the_number_of_threads(void **unused) {
     unsetenv("OMP_NUM_THREADS");
 }
 
+// ---- a thread that is put off its core
+
+static void stay_on(int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+// Two cores that this process may use; false: it has one.
+static bool two_cores(const cpu_set_t *all, int cores[2]) {
+    int found = 0;
+    for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
+        if (CPU_ISSET(i, all)) cores[found++] = i;
+    return found == 2;
+}
+
+typedef struct sitter {
+    ft_seat seat;
+    cpu_set_t all, after;
+    int from, during, last;
+    bool back;
+    atomic_int stage; // 1: it has tasks and does not run; 2: it may run
+} sitter;
+
+static void *sit(void *argument) {
+    sitter *s = argument;
+    stay_on(s->from);
+    ft_seat_take(&s->seat);
+    assert_int_equal(sched_setaffinity(0, sizeof s->all, &s->all), 0);
+    atomic_store(&s->stage, 1);
+    while (atomic_load(&s->stage) == 1) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); // as one that waits for its turn: its clock stands still
+    s->during = sched_getcpu();
+    ft_seat_leave(&s->seat);
+    ft_seat_return(&s->seat, s->back);
+    assert_int_equal(sched_getaffinity(0, sizeof s->after, &s->after), 0);
+    return NULL;
+}
+
+static void who_waits_gives_its_core(void **unused) {
+    cpu_set_t all;
+    int cores[2];
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (!two_cores(&all, cores)) skip();
+    for (int back = 0; back < 2; back++) {
+        pthread_t thread;
+        sitter s = {.all = all, .from = cores[0], .back = back};
+        ft_seat_init(&s.seat);
+        assert_int_equal(ft_seat_bring(&s.seat), -1); // nobody sits there
+        assert_int_equal(pthread_create(&thread, NULL, sit, &s), 0);
+        stay_on(cores[1]);
+        while (atomic_load(&s.stage) != 1) sched_yield();
+        int from = -1;
+        while (from < 0) from = ft_seat_bring(&s.seat); // it may be on its way to sleep
+        assert_int_equal(from, cores[0]);
+        assert_int_equal(ft_seat_bring(&s.seat), -1); // it has been brought
+        atomic_store(&s.stage, 2);
+        assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(s.during, cores[1]);
+        assert_true(CPU_EQUAL(&s.after, &all)); // it may run anywhere again
+        assert_int_equal(ft_seat_bring(&s.seat), -1);
+    }
+    ft_core_visit(cores[0]);
+    for (int from = 0; from < 2; from++) { // the other one of two is not taken
+        stay_on(cores[from]);
+        cpu_set_t both;
+        CPU_ZERO(&both);
+        CPU_SET(cores[0], &both);
+        CPU_SET(cores[1], &both);
+        assert_int_equal(sched_setaffinity(0, sizeof both, &both), 0);
+        ft_core_apart(&cores[from], 1);
+        cpu_set_t left;
+        assert_int_equal(sched_getaffinity(0, sizeof left, &left), 0);
+        assert_true(CPU_EQUAL(&left, &both));
+        ft_core_apart(cores, 2); // all are: it stays
+        assert_int_equal(sched_getaffinity(0, sizeof left, &left), 0);
+        assert_true(CPU_EQUAL(&left, &both));
+        assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    }
+    cpu_set_t now;
+    assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
+    assert_true(CPU_EQUAL(&now, &all));
+}
+
+static atomic_bool loop_ends;
+static void *loop(void *core) {
+    stay_on(*(int *)core);
+    while (!atomic_load_explicit(&loop_ends, memory_order_relaxed)) {}
+    return NULL;
+}
+
+typedef struct work {
+    cpu_set_t seen[4];
+    atomic_int sum;
+} work;
+
+static void work_a_while(void *context, int task, int thread) {
+    work *w = context;
+    volatile int n = 0;
+    for (int i = 0; i < 20000; i++) n = n + 1;
+    atomic_fetch_add(&w->sum, n / 20000);
+    (void)sched_getaffinity(0, sizeof w->seen[thread], &w->seen[thread]);
+}
+
+// Beside a loop that keeps a core threads are moved, and moved back: no task is lost, and behind it every one may run where it could.
+static void a_busy_core_costs_no_thread_its_cores(void **unused) {
+    cpu_set_t all, now;
+    int cores[2];
+    pthread_t thread;
+    ft_pool *pool;
+    work w = {.sum = 0};
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (!two_cores(&all, cores)) skip();
+    atomic_store(&loop_ends, false);
+    assert_int_equal(pthread_create(&thread, NULL, loop, &cores[1]), 0);
+    assert_int_equal(ft_pool_create(2, &pool), FT_OK);
+    enum { RUNS = 600, TASKS = 9 };
+    for (int run = 0; run < RUNS; run++) ft_pool_run(pool, TASKS, work_a_while, &w);
+    atomic_store(&loop_ends, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&w.sum), RUNS * TASKS);
+    for (int run = 0; run < 50; run++) { // the last mark is taken off at the end of a run
+        ft_pool_run(pool, TASKS, work_a_while, &w);
+        assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
+        if (CPU_EQUAL(&now, &all) && CPU_EQUAL(&w.seen[0], &all) && CPU_EQUAL(&w.seen[1], &all)) break;
+    }
+    assert_true(CPU_EQUAL(&now, &all));
+    ft_pool_destroy(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_waits_gives_its_core),
+        cmocka_unit_test(a_busy_core_costs_no_thread_its_cores),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(fills),
         cmocka_unit_test(many_short_runs_lose_nothing),
