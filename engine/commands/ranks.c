@@ -267,9 +267,15 @@ static ft_status join(int argc, char **argv, ft_ranks **ranks) {
             return ft_fail(FT_INVALID, "rank",
                            "ftengine train and tune with several devices start ranks; nobody else does");
     }
-    FT_TRY(ft_shared_group_join(number[2], number[0], number[1], &group));
-    const ft_status status = ft_ranks_open(group, ranks);
-    if (status == FT_FAILED) ft_error_clear(); // another one has failed by now: who started it tells
+    ft_shared_watch *watch;
+    ft_error error;
+    int failed;
+    FT_TRY(ft_shared_watch_open(number[2], &watch));
+    ft_status status = ft_shared_group_join(number[2], number[0], number[1], &group);
+    if (status == FT_OK) status = ft_ranks_open(group, ranks);
+    if (status != FT_OK && ft_shared_watch_failure(watch, &failed, &error) && failed != number[0])
+        ft_error_clear(); // another one had failed by then: who started both tells
+    ft_shared_watch_close(watch);
     return status;
 }
 

@@ -214,7 +214,7 @@ static segment segment_of(const ft_gemm_args *g, int first) {
 }
 
 template <bool TA, bool TB> static ft_status launch(ft_device *device, ft_dtype dtype, int blocks, const segments &all) {
-    const char op[] = "segment_product";
+    static const char op[] = "segment_product";
     const dim3 grid((unsigned)blocks), block(THREADS);
     if (dtype == FT_F32) return ft_launch(op, segment_product_float_kernel<TA, TB>, grid, block, 0, ft_stream(device), all);
     if (dtype == FT_F16) return ft_launch(op, segment_product_kernel<__half, TA, TB>, grid, block, 0, ft_stream(device), all);

@@ -106,7 +106,7 @@ held() { # held GPU: who has reserved something there
 print(*(r["pid"] for d in json.load(sys.stdin)["devices"] if d["device"] == sys.argv[1] for r in d["reservations"]))' "$1"
 }
 until_there() { # until_there FILE WORDS
-    for _ in $(seq 6000); do
+    for _ in $(seq 20000); do
         grep -qs "$2" "$1" && return
         sleep 0.01
     done
