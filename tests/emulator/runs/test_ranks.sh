@@ -99,6 +99,7 @@ for trial in 0 1; do
     same alone-$trial studies/pairs/trials/0000$trial
 done
 
+[ -z "${FT_SANITIZE:-}" ] || exit 0 # a sanitizer's own memory does not fit into what follows
 # Two coordinators, whose pairs have a GPU in common with room for one trial: the second one's trial has neither of its GPUs until both have room.
 export FTENGINE_LEDGER_CAPACITY=100MiB
 held() { # held GPU: who has reserved something there
@@ -106,7 +107,7 @@ held() { # held GPU: who has reserved something there
 print(*(r["pid"] for d in json.load(sys.stdin)["devices"] if d["device"] == sys.argv[1] for r in d["reservations"]))' "$1"
 }
 until_there() { # until_there FILE WORDS
-    for _ in $(seq 20000); do
+    for _ in $(seq 12000); do
         grep -qs "$2" "$1" && return
         sleep 0.01
     done
