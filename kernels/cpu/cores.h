@@ -9,8 +9,8 @@
 // step take. Who waits for it has a core of its own that is idle meanwhile, and the kernel moves a thread there only
 // after a while, if at all. So the one that waits brings it over, and gives its core away.
 //
-// Measured beside a busy loop on one of two cores, as the cost beyond the share that the loop leaves: 1.37 as the
-// kernel has it, 1.21 apart, 1.13 with both (benchmarks/results/shared_machine.md).
+// Measured beside a busy loop on one of two cores, as the cost beyond the share that the loop leaves: 1.36 as the kernel has
+// it, 1.15 with both (benchmarks/results/shared_machine.md); in two rounds of another reading 1.21 apart alone beside 1.13.
 //
 // The threads of one op, by themselves: `busy` where they work, -1 where they do not. Linux; elsewhere nothing is
 // moved, and it takes as long as it takes. A system that refuses (seccomp) is no failure: nothing is moved either.
@@ -36,7 +36,7 @@ typedef struct ft_seat {
 } ft_seat;
 
 void ft_seat_init(ft_seat *seat);
-// The calling thread begins with tasks, which it holds until ft_seat_leave. Nothing but stores.
+// The calling thread begins with tasks, which it holds until ft_seat_leave. One system call, and stores.
 void ft_seat_take(ft_seat *seat);
 void ft_seat_leave(ft_seat *seat); // it has none any more
 // Behind that, where it may have been brought here: it may run anywhere again. back: after a turn on the core that it

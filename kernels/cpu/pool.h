@@ -6,7 +6,7 @@
 // far end: a thread that is slow, or off its core, keeps nobody waiting but for the task that it is at. So an op has several tasks a
 // thread (FT_POOL_PIECES), and which thread does which is not known. Idle threads
 // spin and then yield for up to a millisecond (the ops of a step follow each other closely), then sleep, so that a
-// waiting process leaves the machine to others. A pool is used by one thread at a time, and a task must not start
+// waiting process leaves the machine to others. Where something else keeps a core they move out of each other's way (cores.h). A pool is used by one thread at a time, and a task must not start
 // another run.
 #ifndef FT_CPU_POOL_H
 #define FT_CPU_POOL_H

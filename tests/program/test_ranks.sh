@@ -3,6 +3,7 @@
 # early stopping; resumed with another number of ranks; stopped, killed, and what cannot be.
 # ctest: cost=20 asan_part=3
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+. "$SOURCE_DIR/tests/fixtures/same_runs.sh" || exit 1
 common="$here/follow.ini data.validation=$here/validation.tsv data.cache_dir=none eval.strategy=steps eval.steps=4 output.save_steps=4 train.max_steps=8
         train.warmup_steps=3 train.logging_steps=1 model.hidden_dropout=0.1 model.attention_dropout=0.1 device.threads=1"
 
@@ -12,18 +13,6 @@ train() {
     shift
     # shellcheck disable=SC2086
     expect 0 "$FTENGINE" train $common "$@" output.dir="$dir"
-}
-without_rates() { sed 's/,"tokens_per_second":[^,}]*//' "$1"; }
-# same A B: model, state, figures and predictions
-same() {
-    local result=model/model.safetensors state
-    [ -d "$1/adapter" ] && result=adapter/adapter_model.safetensors
-    cmp "$1/$result" "$2/$result" || fail "$2 has another model than $1"
-    state=$(cd "$1" && ls -d checkpoints/step-* | tail -1)
-    cmp "$1/$state/state.safetensors" "$2/$state/state.safetensors" || fail "$2 has another state than $1"
-    cmp <(without_rates "$1/metrics.jsonl") <(without_rates "$2/metrics.jsonl") || fail "$2 has other figures than $1"
-    cmp "$1/predictions.jsonl" "$2/predictions.jsonl" || fail "$2 predicts otherwise than $1"
-    [ -z "$(find "$2" -name '*.ft-*')" ] || fail "$2: temporaries are left: $(find "$2" -name '*.ft-*')"
 }
 many() { # many N: cpu,cpu,...
     local list=cpu
