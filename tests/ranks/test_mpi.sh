@@ -22,4 +22,5 @@ done
 
 # What cannot be: one error, of rank 0, whoever finds it.
 refused "rank 1 on $(hostname) has another configuration than rank 0" "$FTENGINE" train.learning_rate=1e-4
+common="$common device.name=cuda" refused "GPUs of 2 hosts; those of one host train one run" "$FTENGINE" ""
 exit 0
