@@ -4,6 +4,7 @@
 #include "base/status.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,19 +118,27 @@ size_t ft_heap_large_bytes(const void *block) {
     return bytes >= FT_HEAP_LARGE ? bytes : 0;
 }
 
+#ifdef __GLIBC__
+#pragma weak mallinfo2 // of glibc 2.33: a wheel may run with an older one, and counts as elsewhere then
+// Where the process has another malloc (preloaded, or a sanitizer's), glibc's own has never been used: its first function makes it ready
+// without a lock, and two threads that do so at once end in an abort when the second of them ends.
+static pthread_mutex_t glibc_heap = PTHREAD_MUTEX_INITIALIZER;
+#endif
+
 void ft_heap_trim(void) {
 #ifdef __GLIBC__
+    pthread_mutex_lock(&glibc_heap);
     (void)malloc_trim(0);
+    pthread_mutex_unlock(&glibc_heap);
 #endif
 }
 
-#ifdef __GLIBC__
-#pragma weak mallinfo2 // of glibc 2.33: a wheel may run with an older one, and counts as elsewhere then
-#endif
-
 size_t ft_heap_free_bytes(void) {
 #ifdef __GLIBC__
-    return mallinfo2 != NULL ? mallinfo2().fordblks : 0;
+    pthread_mutex_lock(&glibc_heap);
+    const size_t bytes = mallinfo2 != NULL ? mallinfo2().fordblks : 0;
+    pthread_mutex_unlock(&glibc_heap);
+    return bytes;
 #else
     return 0;
 #endif

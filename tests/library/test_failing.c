@@ -5,6 +5,8 @@
 // ctest: wrap=malloc,calloc,realloc,aligned_alloc,posix_memalign
 #include "library/ftengine.h"
 
+#include "base/heap.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +15,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TRAINER FT_TEST_VECTORS "/trainer"
@@ -249,8 +253,39 @@ static void test_any_order(void **state) {
     }
 }
 
+// The first use of glibc's heap in a process with another malloc (a sanitizer's), by two threads at the same moment: they spin until both
+// are there, for what goes wrong takes some nanoseconds.
+static atomic_int there;
+
+static void *trim(void *unused) {
+    atomic_fetch_add(&there, 1);
+    while (atomic_load(&there) < 2)
+        ;
+    ft_heap_trim();
+    (void)ft_heap_free_bytes();
+    return unused;
+}
+
+static void test_first_use(void **state) {
+    for (int i = 0; i < 300; i++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            pthread_t threads[2];
+            for (int t = 0; t < 2; t++)
+                if (pthread_create(&threads[t], NULL, trim, NULL) != 0) _exit(1);
+            for (int t = 0; t < 2; t++)
+                pthread_join(threads[t], NULL);
+            _exit(0);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_use), cmocka_unit_test(test_any_order)};
     char command[300];
     if (mkdtemp(scratch) == NULL) return 1;
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
