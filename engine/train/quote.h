@@ -6,7 +6,7 @@
 #include "engine/config/config.h"
 #include "engine/memory/memory.h"
 
-// Seconds, and between which they lie with 95% if the machine goes on as it did: at least 10% to either side.
+// Seconds, and between which they lie with 95% if the machine goes on as it did: at least 20% of the training to either side.
 typedef struct ft_estimate {
     double seconds, low, high;
 } ft_estimate;
