@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 void ft_seat_init(ft_seat *seat) {
     atomic_init(&seat->thread, 0);
@@ -19,7 +22,8 @@ void ft_seat_take(ft_seat *seat) {
     if (core != atomic_load_explicit(&seat->last, memory_order_relaxed))
         atomic_store_explicit(&seat->last, core, memory_order_relaxed);
     if (pthread_getcpuclockid(pthread_self(), &clock) != 0) return; // nobody moves it
-    atomic_store_explicit(&seat->thread, gettid(), memory_order_relaxed);
+    // not gettid(): glibc has it since 2.30, and wheels run from 2.28 on
+    atomic_store_explicit(&seat->thread, (int)syscall(SYS_gettid), memory_order_relaxed);
     atomic_store_explicit(&seat->clock, clock, memory_order_relaxed);
     atomic_store_explicit(&seat->busy, core, memory_order_release);
 }
