@@ -62,6 +62,8 @@ static ft_status check_options(const ft_config *c, bool gpus) {
         {gpus && c->distributed.shard != FT_SHARD_NONE && c->distributed.shard != FT_SHARD_AUTO && c->memory.offload != FT_OFFLOAD_NONE &&
              c->memory.offload != FT_OFFLOAD_AUTO,
          "distributed.shard", "what lies on the host (memory.offload) is not dealt out"},
+        {!gpus && c->distributed.reduction == FT_REDUCTION_RING && (c->distributed.shard == FT_SHARD_OPTIMIZER || c->distributed.shard == FT_SHARD_GRADIENTS),
+         "distributed.shard", "ranks on the CPU have weights and moments in common; distributed.reduction = ring gives each its gradients, whole"},
         {!gpus && c->memory.offload != FT_OFFLOAD_NONE && c->memory.offload != FT_OFFLOAD_AUTO, "memory.offload",
          "ranks on the CPU have no other memory"},
         {strcmp(c->data.train, "-") == 0, "data.train", "standard input cannot be read once for every rank"},

@@ -37,9 +37,10 @@ static ft_memory_ranks memory_ranks(const ft_room *room) {
     const ft_ranks *r = ft_ranks_present();
     const int ranks = ft_device_list_count(room->config->device.name);
     const bool apart = ft_device_list_is_apart(room->config->device.name); // they join later (joining.h)
-    if (r == NULL || ranks < 2) return (ft_memory_ranks){.ranks = ranks, .run_ranks = ranks, .apart = apart};
+    const bool sums = !apart && room->config->distributed.reduction == FT_REDUCTION_RING;
+    if (r == NULL || ranks < 2) return (ft_memory_ranks){.ranks = ranks, .run_ranks = ranks, .apart = apart, .sums = sums};
     ft_group *near = ft_group_near(r->group);
-    ft_memory_ranks m = {.rank = near->rank, .ranks = near->ranks, .run_rank = r->rank, .run_ranks = r->ranks, .apart = apart};
+    ft_memory_ranks m = {.rank = near->rank, .ranks = near->ranks, .run_rank = r->rank, .run_ranks = r->ranks, .apart = apart, .sums = sums};
     if (room->ranks != NULL && !apart) m.group = near, m.run = r->group;
     return m;
 }
@@ -64,6 +65,11 @@ static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
     if (ft_device_list_is_apart(config->device.name) && room->ranks->group->hosts > 1) {
         ft_fail(FT_INVALID, "device.name", "%s: GPUs of %d hosts; those of one host train one run", config->device.name, room->ranks->group->hosts);
         ft_hint("start the ranks on one host, or with device.name=cpu on several (docs/launchers.md)");
+        return FT_INVALID;
+    }
+    if (!ft_device_list_is_apart(config->device.name) && config->distributed.reduction == FT_REDUCTION_RING && room->ranks->group->hosts > 1) {
+        ft_fail(FT_INVALID, "distributed.reduction", "ring: ranks of %d hosts; those of one host sum so", room->ranks->group->hosts);
+        ft_hint("distributed.reduction=chain trains on several hosts");
         return FT_INVALID;
     }
     FT_TRY(ft_room_find_nccl(room));
