@@ -29,7 +29,7 @@ static const ft_option rows[] = {
            .help = "How ranks on the CPU add up the gradients of a step. chain: each goes on with the sums of the one "
                    "before it, which it waits for layer by layer; the bits are those of one rank. ring: each has "
                    "gradients of its own, and waits for nobody until all are summed; the same ranks give the same bits "
-                   "again, other ranks give others. Of one host. GPUs sum their own in any case."),
+                   "again, other ranks give others. GPUs sum their own in any case."),
     INT(distributed.max_restarts, FREE, "0", 0, 1000, .unit = "times",
         .elsewhere = "max_restarts max_restart elastic_max_restarts",
         .help =

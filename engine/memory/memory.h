@@ -91,7 +91,7 @@ typedef struct ft_memory_ranks {
     int run_rank, run_ranks; // of all; on one host the same
     ft_group *run;
     bool apart; // each has memory of its own, with everything in it
-    bool sums;  // else: each adds up by itself what its micro-batches come to (distributed.reduction = ring)
+    bool sums;  // else, also of a rank that is alone on its host: each adds up by itself what its micro-batches come to (distributed.reduction = ring)
 } ft_memory_ranks;
 // Before anything is asked for; where they are apart, again when they have joined. run_ranks < 2: nothing.
 void ft_memory_set_ranks(ft_memory *memory, ft_memory_ranks ranks);

@@ -12,11 +12,15 @@ enum { SLOT_PIECE = 1 << 20, PIECE_BITS = 20, LINE = 16 };
 
 ft_status ft_gradient_sums_open(ft_gradient_sums *r, const ft_parameters *p) {
     const ft_memory_ranks ranks = ft_memory_ranks_of(p->memory);
-    *r = (ft_gradient_sums){
-        .rank = ranks.rank, .ranks = ranks.ranks, .in_slots = p->gradients_in_slots, .steps = r->steps};
+    const bool hosts = ranks.run != NULL && ranks.run->hosts > 1;
+    *r = (ft_gradient_sums){.rank = ranks.run_rank,
+                            .ranks = ranks.run_ranks,
+                            .near = p->gradients_in_slots && hosts ? ranks.group : NULL,
+                            .in_slots = p->gradients_in_slots && !hosts,
+                            .steps = r->steps};
     const size_t first = r->in_slots ? SLOT_PIECE : FT_BUCKET_FIRST, others = r->in_slots ? SLOT_PIECE : FT_BUCKET_BYTES;
     FT_TRY(ft_buckets_of_step(p, first, others, &r->pieces, &r->count));
-    r->group = ranks.group;
+    r->group = ranks.run;
     return FT_OK;
 }
 
@@ -101,5 +105,5 @@ ft_status ft_gradient_sums_finish(ft_gradient_sums *r, const ft_parameters *p) {
     if (ft_gradient_parts_deal(p)) return ft_gradient_parts_finish(p);
     while (r->sent < r->count)
         FT_TRY(send(r, p));
-    return FT_OK;
+    return r->near != NULL ? ft_group_barrier(r->near) : FT_OK;
 }

@@ -6,8 +6,8 @@
 // the same on every rank and in every step, whatever a rank computes; so the same ranks give the same bits again,
 // wherever the sums of the group have the same bits again.
 //
-// Where each has a device of its own a piece is a sum of the group, and every rank gets all of it. Ranks that share
-// memory (distributed.reduction = ring) say which pieces they have left. Of each piece every rank sums one part, in the
+// Where each has a device of its own, or ranks are on several hosts, a piece is a sum of the group, and every rank gets
+// all of it. Ranks that share memory (distributed.reduction = ring) say which pieces they have left. Of each piece every rank sums one part, in the
 // order of ranks, into the first one's slot (gradients.h), as soon as all have left it; nobody waits before the end of
 // the step, and nothing is copied. Then the update of all reads that slot.
 //
@@ -29,7 +29,8 @@ typedef struct ft_gradient_sums {
     ft_bucket *pieces; // in the order in which they are sent
     int count, sent;   // of them, in this step
     bool going;
-    // Of ranks that share memory:
+    ft_group *near;    // of several hosts: the ranks of this one, which read the sums that its first rank has; else NULL
+    // Of ranks that all share memory:
     bool in_slots;
     int summed;     // pieces whose part of this rank is summed, in this step
     uint64_t steps; // that have begun; the group's points never fall, so it outlives ft_gradient_sums_close

@@ -67,11 +67,6 @@ static ft_status open_rank(const ft_config *config, ft_room *room, char why[]) {
         ft_hint("start the ranks on one host, or with device.name=cpu on several (docs/launchers.md)");
         return FT_INVALID;
     }
-    if (!ft_device_list_is_apart(config->device.name) && config->distributed.reduction == FT_REDUCTION_RING && room->ranks->group->hosts > 1) {
-        ft_fail(FT_INVALID, "distributed.reduction", "ring: ranks of %d hosts; those of one host sum so", room->ranks->group->hosts);
-        ft_hint("distributed.reduction=chain trains on several hosts");
-        return FT_INVALID;
-    }
     FT_TRY(ft_room_find_nccl(room));
     const int near = ft_group_near(room->ranks->group)->ranks;
     return ft_device_open(name, threads / near > 0 ? threads / near : 1, config->device.isa, &room->device, why);

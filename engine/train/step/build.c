@@ -115,7 +115,7 @@ static ft_status make_scalars(ft_step *step) {
     const ft_update_state first = ft_update_first(room->config);
     FT_TRY(room->device->functions->upload(room->device, step->update_state, &first, sizeof first));
     FT_TRY(room->device->functions->sync(room->device)); // `first` goes out of scope
-    FT_TRY(ft_memory_alloc_common(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
+    FT_TRY(ft_memory_alloc_sums(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
     step->losses = data;
     if (!room->plan.apart) return FT_OK;
     FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.ranks * sizeof *step->signals, FT_MEM_COMMUNICATION, "signals of all ranks", &data));
@@ -291,7 +291,7 @@ ft_status ft_step_build_layout(ft_step *step) {
     ft_model_read_features(&room->model, job->features.on);
     ft_step_sizes sizes = ft_room_sizes(room);
     ft_status status = ft_gradients_hold(&room->model.parameters, room->plan.whole_steps);
-    const bool sums = room->group != NULL || (room->ranks != NULL && room->model.parameters.gradients_in_slots);
+    const bool sums = room->group != NULL || (room->ranks != NULL && ft_memory_ranks_of(room->memory).sums);
     if (status == FT_OK && sums) status = ft_gradient_sums_open(&step->sums, &room->model.parameters);
     if (status == FT_OK && sums) {
         room->model.parameters.sums = &step->sums;

@@ -94,27 +94,29 @@ typedef struct step_work {
 
 static ft_step_on_its_way *next_way(ft_steps *s) { return &s->way[(s->first + s->count) % s->room]; }
 
-// Of ranks that are apart: what this one adds to the sums of the step, but for what its micro-batches come to.
+// Of ranks with gradients of their own: what this one adds to the sums of the step, but for what its micro-batches come to.
 static ft_status begin_sums(ft_step *step) {
     ft_room *room = step->room;
     const ft_device_functions *f = room->device->functions;
     int32_t *signals = next_way(&step->steps)->signals;
     const size_t bytes = (size_t)room->plan.ranks * sizeof *signals;
-    memset(signals, 0, bytes);
-    signals[room->rank] = ft_stop_asked();
-    FT_TRY(f->upload(room->device, step->signals, signals, bytes));
+    ft_gradient_sums_begin(&step->sums);
+    if (signals != NULL) {
+        memset(signals, 0, bytes);
+        signals[room->rank] = ft_stop_asked();
+        FT_TRY(f->upload(room->device, step->signals, signals, bytes));
+    }
     return f->fill(room->device, step->losses, 0, (size_t)room->plan.step_rows * sizeof *step->losses);
 }
 
-// Of ranks that are apart every loss is of one, and 0 on the others: the sum is what that one has, to the bit. Likewise signals. The order is
-// the same on all ranks, wherever one of them is with its gradients. Others have losses in common, and signals where all wait for all.
+// Every loss is of one rank, and 0 on the others: the sum is what that one has, to the bit. Likewise signals of ranks that are apart; others say
+// them where all wait for all. The order is the same on all ranks, wherever one of them is with its gradients.
 static ft_status sum_all(ft_step *step, const step_work *w) {
     ft_room *room = step->room;
     FT_TRY(ft_gradient_sums_finish(&step->sums, &room->model.parameters));
-    if (room->group == NULL) return ft_gradients_keep(&room->model.parameters);
-    FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->losses, w->rows, FT_F32}));
-    FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
-    FT_TRY(ft_group_join(room->group));
+    FT_TRY(ft_group_all_reduce(step->sums.group, (ft_range){step->losses, w->rows, FT_F32}));
+    if (step->signals != NULL) FT_TRY(ft_group_all_reduce(step->sums.group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
+    FT_TRY(ft_group_join(step->sums.group));
     return ft_gradients_keep(&room->model.parameters);
 }
 
@@ -129,8 +131,7 @@ static ft_status begin(ft_step *step, const step_work *w) {
                              .loss_factor = (float)(1 / w->weight),
                              .loss_scale = 1};
     FT_TRY(f->upload(room->device, step->step_state, state, sizeof *state));
-    if (room->model.parameters.sums != NULL) ft_gradient_sums_begin(&step->sums);
-    if (room->group != NULL) FT_TRY(begin_sums(step));
+    if (room->model.parameters.sums != NULL) FT_TRY(begin_sums(step));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN}));
     if (room->model.parameters.chain != NULL) ft_chain_open_step(room->model.parameters.chain);
     return FT_OK;
