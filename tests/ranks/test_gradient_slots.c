@@ -43,10 +43,17 @@ static bool open_model(model *m, ft_group *g) {
                                     .trainable = true,
                                     .starts_group = true,
                                     .store = FT_STORE_TRAINED};
-    m->p = (ft_parameters){.list = m->list, .count = PARAMETERS, .trainable = END, .stores = m->store, .store_count = 2, .table = -1};
-    if (ft_cpu_open(1, NULL, &m->device) != FT_OK || ft_memory_create(m->device, 0, &m->p.memory) != FT_OK) return false;
-    ft_memory_set_ranks(m->p.memory, (ft_memory_ranks){.rank = g->rank, .ranks = g->ranks, .group = g, .run_rank = g->rank,
-                                                       .run_ranks = g->ranks, .run = g, .sums = true});
+    m->p = (ft_parameters){
+        .list = m->list, .count = PARAMETERS, .trainable = END, .stores = m->store, .store_count = 2, .table = -1};
+    if (ft_cpu_open(1, NULL, &m->device) != FT_OK || ft_memory_create(m->device, 0, &m->p.memory) != FT_OK)
+        return false;
+    ft_memory_set_ranks(m->p.memory, (ft_memory_ranks){.rank = g->rank,
+                                                       .ranks = g->ranks,
+                                                       .group = g,
+                                                       .run_rank = g->rank,
+                                                       .run_ranks = g->ranks,
+                                                       .run = g,
+                                                       .sums = true});
     return ft_gradients_hold(&m->p, false) == FT_OK;
 }
 
@@ -80,7 +87,8 @@ static bool add(model *m, int rank, int step, int parts) {
 static bool all_add_up(ft_group *g) {
     model m;
     ft_gradient_sums sums = {.group = NULL};
-    if (!open_model(&m, g) || ft_gradient_sums_open(&sums, &m.p) != FT_OK || !sums.in_slots || sums.count < 3) return false;
+    if (!open_model(&m, g) || ft_gradient_sums_open(&sums, &m.p) != FT_OK || !sums.in_slots || sums.count < 3)
+        return false;
     m.p.sums = &sums;
     for (int step = 0; step < STEPS; step++) {
         const int batches = (g->rank + step) % 3;
@@ -99,17 +107,19 @@ static bool all_add_up(ft_group *g) {
             for (int r = 0; r < g->ranks; r++) {
                 const int of = (r + step) % 3;
                 float own = 0;
-                for (int b = 0; b < of; b++) own += number(r, step, i) / (float)of;
+                for (int b = 0; b < of; b++)
+                    own += number(r, step, i) / (float)of;
                 if (i == layout[2].offset) own += 5;
                 want = r == 0 ? own : want + own;
             }
             if (memcmp(&got[i], &want, sizeof want) != 0) {
-                fprintf(stderr, "rank %d of %d, step %d: number %lld is %g, not %g\n", g->rank, g->ranks, step, (long long)i, (double)got[i], (double)want);
+                fprintf(stderr, "rank %d of %d, step %d: number %lld is %g, not %g\n", g->rank, g->ranks, step,
+                        (long long)i, (double)got[i], (double)want);
                 return false;
             }
         }
         if (ft_group_barrier(g) != FT_OK) return false; // all have read
-        if (step == STEPS / 2) { // a layout that is made anew, in the middle of a run
+        if (step == STEPS / 2) {                        // a layout that is made anew, in the middle of a run
             ft_gradient_sums_close(&sums);
             if (ft_gradient_sums_open(&sums, &m.p) != FT_OK) return false;
         }
