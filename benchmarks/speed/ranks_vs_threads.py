@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Two CPU ranks of one thread beside one rank of two threads, TREC's mixed lengths, in turns, about 7 minutes.
+"""Two CPU ranks of one thread beside one rank of two threads, TREC's mixed lengths, in turns, about 10 minutes.
 
     python3 benchmarks/speed/ranks_vs_threads.py --train TREC/train.tsv [--batches 32,64] [--steps 60] [--rounds 4]
 
 Ranks cost what a smaller share of a batch costs (weights read and gradients added to once for every rank) and what they wait for each other, since a
 rank continues the sums of the one before it. So one rank of two threads that takes the same shares one after another (train.micro_batch) stands
-beside them: the rest is waiting. Tokens/s are those of run.json. The weights of both must be the same bits.
+beside them: the rest is waiting. With distributed.reduction = ring nobody waits, and gradients of each rank are summed instead. Tokens/s are those of
+run.json. The weights of all but ring must be the same bits, and those of all runs of ring.
 """
 
 import argparse
@@ -48,27 +49,29 @@ def main():
     o = parser.parse_args()
     build_probe(o.fma_peak)
     o.ftengine, o.model, o.train = (os.path.abspath(path) for path in (o.ftengine, o.model, o.train))
-    found, lines = {}, ["| batch | 1 rank of 2 threads, tokens/s | the same in two shares | 2 ranks of 1 thread | ranks over threads (range) |", "|---|---|---|---|---|"]
+    found, lines = {}, ["| batch | 1 rank of 2 threads, tokens/s | the same in two shares | 2 ranks of 1 thread | with ring | ranks over threads (range) | ring over threads (range) |",
+                        "|---|---|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as scratch:
         peaks = [fma_peak(o.fma_peak)]
         for batch in (int(b) for b in o.batches.split(",")):
             ways = {"threads": ["device.threads=2"], "shares": ["device.threads=2", f"train.micro_batch={batch // 2}"],
-                    "ranks": ["--devices", "cpu,cpu", "device.threads=1"]}
+                    "ranks": ["--devices", "cpu,cpu", "device.threads=1"],
+                    "ring": ["--devices", "cpu,cpu", "device.threads=1", "distributed.reduction=ring"]}
             sides = found[batch] = {name: [] for name in ways}
             for _ in range(o.rounds):
                 for name, options in ways.items():
                     sides[name].append(train(o, scratch, batch, options))
                 print(f"batch {batch}: " + ", ".join(f"{name} {sides[name][-1]['tokens_per_second']:.0f}" for name in ways), "tokens/s", flush=True)
-            if len({side["sha256"] for name in ways for side in sides[name]}) != 1:
+            if any(len({side["sha256"] for name in names for side in sides[name]}) != 1 for names in (set(ways) - {"ring"}, {"ring"})):
                 sys.exit(f"batch {batch}: the weights of two runs differ")
             speed = {name: [side["tokens_per_second"] for side in sides[name]] for name in ways}
-            ratios = [a / b for a, b in zip(speed["ranks"], speed["threads"])]
-            lines.append(f"| {batch} | {median(speed['threads']):.0f} | {median(speed['shares']):.0f} | {median(speed['ranks']):.0f} | "
-                         f"**{median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f}) |")
+            ratios = {name: [a / b for a, b in zip(speed[name], speed["threads"])] for name in ("ranks", "ring")}
+            lines.append(f"| {batch} | " + " | ".join(f"{median(speed[name]):.0f}" for name in ways) + " | " +
+                         " | ".join(f"**{median(r):.2f}** ({min(r):.2f} to {max(r):.2f})" for r in ratios.values()) + " |")
         peaks.append(fma_peak(o.fma_peak))
     others = max(side["others_share"] for sides in found.values() for side in sum(sides.values(), []))
     lines += ["", f"Target {TARGET}. FMA peak {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s; other processes took up to {100 * others:.0f}% of the cores. "
-              "The weights of all runs of a batch size are the same bits.", ""]
+              "The weights of all runs of a batch size are the same bits, those of ring among themselves.", ""]
     document = provenance() | {"peaks": peaks, "found": found}
     write_results(o.output, document, "\n".join(title_lines(document, "CPU ranks beside threads") + lines))
 

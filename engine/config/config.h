@@ -104,6 +104,8 @@ typedef enum ft_metric {
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
 typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when memory is refused after the start
+// How the ranks of a host that share memory come to the sums of their gradients.
+typedef enum ft_reduction_kind { FT_REDUCTION_CHAIN = 0, FT_REDUCTION_RING } ft_reduction_kind;
 typedef enum ft_shard_kind { FT_SHARD_NONE = 0, FT_SHARD_OPTIMIZER, FT_SHARD_GRADIENTS, FT_SHARDS, FT_SHARD_AUTO = FT_SHARDS } ft_shard_kind;
 typedef enum ft_graphs { FT_GRAPHS_AUTO = 0, FT_GRAPHS_ON, FT_GRAPHS_OFF } ft_graphs;
 typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } ft_active_vocabulary;
@@ -276,6 +278,7 @@ typedef struct ft_config {
     struct {
         int64_t channels; // of NCCL, on every GPU of several
         ft_shard_kind shard; // what of AdamW's state is dealt out among them
+        ft_reduction_kind reduction; // of ranks on the CPU
         int64_t max_restarts; // when a rank is lost
     } distributed;
     struct {

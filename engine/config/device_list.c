@@ -77,6 +77,15 @@ static ft_status check_options(const ft_config *c, bool gpus) {
     return FT_OK;
 }
 
+// What ranks of a host have in common is there once; gradients of their own are whole.
+static ft_status check_shard(const ft_config *c) {
+    const bool deals = c->distributed.shard == FT_SHARD_OPTIMIZER || c->distributed.shard == FT_SHARD_GRADIENTS;
+    if (!deals || c->distributed.reduction != FT_REDUCTION_RING) return FT_OK;
+    ft_fail(FT_INVALID, "distributed.shard", "not with distributed.reduction = ring of ranks on the CPU: each has its gradients whole");
+    ft_hint("distributed.shard=none: weights and moments are there once for all ranks of a host");
+    return FT_INVALID;
+}
+
 static bool is_twice(const char *names, int index) {
     char name[FT_DEVICE_NAME], other[FT_DEVICE_NAME];
     ft_device_list_name(names, index, name);
@@ -115,5 +124,6 @@ ft_status ft_device_list_check(const ft_config *c) {
     }
     if (count < 2) return FT_OK;
     FT_TRY(check_names(c, count, gpus));
+    if (!gpus) FT_TRY(check_shard(c));
     return check_options(c, gpus);
 }

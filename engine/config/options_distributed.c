@@ -9,6 +9,9 @@ static const ft_option_choice shard_choices[] = {{"none", FT_SHARD_NONE},
                                                  {"auto", FT_SHARD_AUTO},
                                                  {NULL, 0}};
 
+static const ft_option_choice reduction_choices[] = {
+    {"chain", FT_REDUCTION_CHAIN}, {"ring", FT_REDUCTION_RING}, {NULL, 0}};
+
 static const ft_option rows[] = {
     INT(distributed.channels, FREE, "16", 1, 64, .unit = "channels",
         .elsewhere = "nccl_max_nchannels nccl_min_nchannels nccl_max_ctas nccl_min_ctas",
@@ -22,6 +25,11 @@ static const ft_option rows[] = {
                 "moments, and what makes weights of 16 bits exact, are on one GPU each, which updates that part; "
                 "weights travel once more a step. gradients: these too, where a step is one micro-batch a GPU. auto: "
                 "the first of all three with which the run fits, before anything else at auto is changed."),
+    CHOICE(distributed.reduction, FIXED, "chain", reduction_choices,
+           .help = "How ranks on the CPU add up the gradients of a step. chain: each goes on with the sums of the one "
+                   "before it, which it waits for layer by layer; the bits are those of one rank. ring: each has "
+                   "gradients of its own, and waits for nobody until all are summed; the same ranks give the same bits "
+                   "again, other ranks give others. GPUs sum their own in any case."),
     INT(distributed.max_restarts, FREE, "0", 0, 1000, .unit = "times",
         .elsewhere = "max_restarts max_restart elastic_max_restarts",
         .help =

@@ -58,11 +58,18 @@ ft_status ft_common_end(ft_common *c, ft_device *device, ft_memory_counters *cou
 }
 
 // In this file and not beside ft_memory_alloc, so that who watches that function's calls sees this one.
-ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data) {
-    if (ft_memory_has_common(memory)) return ft_memory_share(memory, bytes, category, data);
+static ft_status alloc_zeros(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data) {
     ft_device *device = ft_memory_device(memory);
     FT_TRY(ft_memory_alloc(memory, bytes, category, site, data));
     return device->functions->fill(device, *data, 0, bytes);
+}
+
+ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data) {
+    return ft_memory_has_common(memory) ? ft_memory_share(memory, bytes, category, data) : alloc_zeros(memory, bytes, category, site, data);
+}
+
+ft_status ft_memory_alloc_sums(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data) {
+    return ft_memory_has_common_sums(memory) ? ft_memory_share(memory, bytes, category, data) : alloc_zeros(memory, bytes, category, site, data);
 }
 
 // The driver would wait for ever for a rank that is gone; so nobody waits in it.

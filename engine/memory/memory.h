@@ -91,6 +91,7 @@ typedef struct ft_memory_ranks {
     int run_rank, run_ranks; // of all; on one host the same
     ft_group *run;
     bool apart; // each has memory of its own, with everything in it
+    bool sums;  // else, also of a rank that is alone on its host: each adds up by itself what its micro-batches come to (distributed.reduction = ring)
 } ft_memory_ranks;
 // Before anything is asked for; where they are apart, again when they have joined. run_ranks < 2: nothing.
 void ft_memory_set_ranks(ft_memory *memory, ft_memory_ranks ranks);
@@ -98,10 +99,15 @@ ft_memory_ranks ft_memory_ranks_of(const ft_memory *memory); // ranks 1: there a
 static inline bool ft_memory_has_common(const ft_memory *memory) { return ft_memory_ranks_of(memory).ranks > 1 && !ft_memory_ranks_of(memory).apart; }
 // Is it another rank of this host that has what is common for its own: fills it, reads it from files, counts it?
 static inline bool ft_memory_is_guest(const ft_memory *memory) { return ft_memory_has_common(memory) && ft_memory_ranks_of(memory).rank > 0; }
+// What micro-batches add to: do all ranks of the host add to the same? And is it another rank that does for all what is done once to it?
+static inline bool ft_memory_has_common_sums(const ft_memory *memory) { return ft_memory_has_common(memory) && !ft_memory_ranks_of(memory).sums; }
+static inline bool ft_memory_is_guest_of_sums(const ft_memory *memory) { return ft_memory_is_guest(memory) && !ft_memory_ranks_of(memory).sums; }
 // Waits for an event of the device, before which there may be operations of the ranks: FT_FAILED where they have come to nothing, because
 // one of them failed or is gone.
 ft_status ft_memory_wait(ft_memory *memory, ft_event *event);
 ft_status ft_memory_alloc_common(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
+// Of these: as ft_memory_alloc_common, or each rank's own.
+ft_status ft_memory_alloc_sums(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
 // The same where ranks have memory in common.
 ft_status ft_memory_share(ft_memory *memory, size_t bytes, ft_memory_category category, void **data);
 // ft_memory_free gives it back, like all else.

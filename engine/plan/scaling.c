@@ -69,7 +69,7 @@ static ft_status find_state(const ft_parameters *p, ft_scaling *s) {
     size_t *state = s->state;
     ft_bucket *piece;
     int count;
-    FT_TRY(ft_buckets_of_step(p, &piece, &count));
+    FT_TRY(ft_buckets_of_step(p, FT_BUCKET_FIRST, FT_BUCKET_BYTES, &piece, &count));
     s->gradients = (size_t)p->trainable * sizeof(float);
     state[FT_SHARD_NONE] = state[FT_SHARD_OPTIMIZER] = s->gradients;
     state[FT_SHARD_GRADIENTS] = travelling(piece, count);

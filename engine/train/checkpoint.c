@@ -64,6 +64,12 @@ static json_t *identity(const ft_trainer *t) {
     return NULL;
 }
 
+// An option that is younger than the checkpoint had its default.
+static bool is_default(const char *key, const json_t *value) {
+    const int option = ft_option_find(key);
+    return option >= 0 && json_is_string(value) && strcmp(json_string_value(value), ft_option_at(option)->initial) == 0;
+}
+
 static ft_status check_identity(const ft_trainer *t, const json_t *saved, const char *path) {
     json_t *now = identity(t);
     ft_status status = now != NULL ? FT_OK : ft_fail_memory(0, "the identity of a run");
@@ -71,7 +77,7 @@ static ft_status check_identity(const ft_trainer *t, const json_t *saved, const 
     json_t *value;
     json_object_foreach(now, key, value) {
         const json_t *old = json_object_get(saved, key);
-        if (json_equal(old, value)) continue;
+        if (json_equal(old, value) || (old == NULL && is_default(key, value))) continue;
         char *was = old != NULL ? ft_json_line(old) : NULL, *is = ft_json_line(value);
         status = ft_fail(FT_INVALID, path, "this run cannot be resumed with another %s: it was %s, now it is %s", key,
                          was != NULL ? was : "absent", is != NULL ? is : "?");

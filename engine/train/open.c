@@ -145,8 +145,9 @@ static ft_status check_ranks(const ft_trainer *t) {
         ft_info("ranks      %d on %s, %s: gradients are summed by NCCL, %lld channels", r->ranks, r->group->host[0], t->room.config->device.name,
                 (long long)t->room.config->distributed.channels);
     else
-        ft_info("ranks      %d on %s, %d thread%s each: the bits of one", r->ranks, r->group->hosts > 1 ? host : r->group->host[0],
-                t->room.device->target.threads, t->room.device->target.threads == 1 ? "" : "s");
+        ft_info("ranks      %d on %s, %d thread%s each: %s", r->ranks, r->group->hosts > 1 ? host : r->group->host[0],
+                t->room.device->target.threads, t->room.device->target.threads == 1 ? "" : "s",
+                t->room.config->distributed.reduction == FT_REDUCTION_RING ? "each adds up its own gradients, and then they are summed" : "the bits of one");
     return FT_OK;
 }
 

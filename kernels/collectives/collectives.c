@@ -61,6 +61,10 @@ ft_status ft_group_await(ft_group *g, int rank, int point, uint64_t value) {
     return g->functions->await(g, rank, point, value);
 }
 
+bool ft_group_has_raised(ft_group *g, int rank, int point, uint64_t value) {
+    return g->functions->has_raised(g, rank, point, value);
+}
+
 static ft_status check_part(const ft_group *g, const char *what, int other) {
     if (g->hosts < 2) return ft_fail(FT_FAILED, what, "all ranks are on one host");
     if (other >= 0 && other < g->ranks && !ft_group_is_near(g, other)) return FT_OK;

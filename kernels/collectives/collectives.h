@@ -58,6 +58,7 @@ typedef struct ft_group_functions {
     void (*unshare)(ft_group *group, void *data, size_t bytes);
     void (*raise)(ft_group *group, int point, uint64_t value);
     ft_status (*await)(ft_group *group, int rank, int point, uint64_t value);
+    bool (*has_raised)(ft_group *group, int rank, int point, uint64_t value);
     ft_status (*check)(ft_group *group);
     // Of groups over several hosts.
     ft_status (*send)(ft_group *group, int to, ft_range part);
@@ -117,6 +118,8 @@ size_t ft_group_share_bytes(size_t bytes);                        // what such a
 void ft_group_raise(ft_group *group, int point, uint64_t value);
 // Waits until that point of `rank` is at least `value`.
 ft_status ft_group_await(ft_group *group, int rank, int point, uint64_t value);
+// Is it by now? Never waits. Where it is, what that rank wrote before is seen.
+bool ft_group_has_raised(ft_group *group, int rank, int point, uint64_t value);
 
 // ---- groups over several hosts (hosts > 1)
 // The part goes to a rank of another host, which receives as much. It has not arrived when this returns: what stands

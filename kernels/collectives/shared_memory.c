@@ -194,6 +194,10 @@ static void shared_raise(ft_group *group, int point, uint64_t value) {
     if (atomic_load(&m->sleepers) > 0) ring(m);
 }
 
+static bool shared_has_raised(ft_group *group, int rank, int point, uint64_t value) {
+    return atomic_load_explicit(&of(group)->header->member[rank].point[point], memory_order_acquire) >= value;
+}
+
 static ft_status shared_barrier(ft_group *group) {
     shared_group *g = of(group);
     shared_raise(group, POINT_BARRIER, ++g->barriers);
@@ -383,6 +387,7 @@ static const ft_group_functions functions = {
     .unshare = shared_unshare,
     .raise = shared_raise,
     .await = shared_await,
+    .has_raised = shared_has_raised,
     .check = shared_check,
     .look = shared_look,
     .abort = shared_abort,

@@ -181,9 +181,12 @@ static bool chain(ft_group *g) {
     if (ft_group_barrier(g) != FT_OK) return false; // nobody writes before all have looked
     for (uint64_t k = (uint64_t)g->rank; k < ROUNDS * (uint64_t)g->ranks; k += (uint64_t)g->ranks) {
         if (k > 0 && ft_group_await(g, (int)((k - 1) % (uint64_t)g->ranks), 0, k) != FT_OK) return false;
+        if (k > 0 && !ft_group_has_raised(g, (int)((k - 1) % (uint64_t)g->ranks), 0, k)) return false;
         for (int i = 0; i < NUMBERS; i++)
             if (sum[i]++ != (int)k) return false;
+        if (ft_group_has_raised(g, g->rank, 0, k + 1)) return false;
         ft_group_raise(g, 0, k + 1);
+        if (!ft_group_has_raised(g, g->rank, 0, k + 1)) return false;
     }
     ft_group_unshare(g, other, 1);
     return ft_group_barrier(g) == FT_OK && sum[NUMBERS - 1] == ROUNDS * g->ranks;

@@ -80,7 +80,7 @@ static void are_those(const noted *n, int count) {
 
 static void pieces_go_in_order(void **state) {
     model m;
-    ft_gradient_sums sums;
+    ft_gradient_sums sums = {.group = NULL};
     open_model(&m);
     assert_int_equal(ft_gradient_sums_open(&sums, &m.p), FT_OK);
     assert_int_equal(sums.count, PIECES);
@@ -114,7 +114,7 @@ static void pieces_go_in_order(void **state) {
 // All in a store beside the first one, as an adapter may have it.
 static void another_store_alone(void **state) {
     model m;
-    ft_gradient_sums sums;
+    ft_gradient_sums sums = {.group = NULL};
     open_model(&m);
     for (int i = 0; i < GROUPS; i++)
         m.list[i].store = 2;

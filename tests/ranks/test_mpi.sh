@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One run of ranks on several hosts, by Open MPI and the module for it: five ranks on three hosts have the bits of one process and take what was planned;
+# One run of ranks on several hosts, by Open MPI and the module for it: five ranks on three hosts have the bits of one process, or with ring of five on one, and take what was planned;
 # ranks that disagree are refused with what differs. More of it: test_hosts.sh.
 # ctest: cost=8 sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
@@ -18,6 +18,20 @@ same whole five
     fail "run.json: $(json five/run.json 'd["devices"]')"
 for k in peak_allocated_bytes peak_reserved_bytes shared_bytes; do
     [ "$(json five/run.json "d['planned']['$k'] == d['memory']['$k']")" = True ] || fail "$k is not as planned"
+done
+
+# Ranks with gradients of their own: the bits of as many ranks on one host, which follow one process.
+ring="$test train.micro_batch=1 distributed.reduction=ring"
+# shellcheck disable=SC2086
+{
+    expect 0 "$FTENGINE" train $common $ring device.name=cpu,cpu,cpu,cpu,cpu output.dir=ring-near
+    hosts ring-far a:2,b:2,c:1 5 $ring
+}
+says "ranks      5 on 3 hosts, 1 thread each: each adds up its own gradients"
+same ring-near ring-far
+cmp -s whole/model/model.safetensors ring-far/model/model.safetensors && fail "ring has the bits of one process"
+for k in peak_allocated_bytes peak_reserved_bytes shared_bytes shared; do
+    [ "$(json ring-far/run.json "d['planned']['$k'] == d['memory']['$k']")" = True ] || fail "$k of ring is not as planned"
 done
 
 # What cannot be: one error, of rank 0, whoever finds it.

@@ -171,6 +171,8 @@ static void print_memory(const report *r) {
     print_part("allocated", "", m->peak_allocated, 0);
     print_part("reserved", "", m->peak_reserved, 0);
     print_part("shared by all ranks, there once", "", m->peak_common, 0);
+    if (r->task->config.distributed.reduction == FT_REDUCTION_RING) // there are none where nothing is shared
+        print_part("of which gradients, a set a rank", "", m->common_by_category[FT_MEM_GRADIENTS], 0);
     print_part("pinned, of the host", "", m->peak_pinned, 0);
     printf("at the peak of allocated\n");
     for (int i = 0; i < FT_MEM_CATEGORIES; i++)

@@ -62,7 +62,7 @@ static bool is_trained(const ft_model *m) { return m->parameters.list[m->positio
 ft_status ft_position_bias_hold(ft_model *m, bool trains) {
     void *data;
     if (m->position_bias == NULL || !trains || !is_trained(m)) return FT_OK;
-    FT_TRY(ft_memory_alloc_common(m->memory, sum_bytes(m), FT_MEM_ACTIVATIONS, "gradients of biases by distance", &data));
+    FT_TRY(ft_memory_alloc_sums(m->memory, sum_bytes(m), FT_MEM_ACTIVATIONS, "gradients of biases by distance", &data));
     m->position_bias->sums = data;
     return FT_OK;
 }
@@ -84,7 +84,7 @@ void ft_position_bias_release(ft_model *m) {
 }
 
 ft_status ft_position_bias_begin(ft_model *m) {
-    if (m->position_bias == NULL || m->position_bias->sums == NULL || ft_memory_is_guest(m->memory)) return FT_OK;
+    if (m->position_bias == NULL || m->position_bias->sums == NULL || ft_memory_is_guest_of_sums(m->memory)) return FT_OK;
     return m->device->functions->fill(m->device, m->position_bias->sums, 0, sum_bytes(m));
 }
 
@@ -100,7 +100,7 @@ static ft_status add_layers(ft_pass *pass) {
 ft_status ft_position_bias_end(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_pass pass = {.model = m, .capacity = capacity, .step = step};
     if (m->position_bias == NULL || m->position_bias->sums == NULL || step == NULL) return FT_OK;
-    if (ft_memory_is_guest(m->memory)) return FT_OK; // the first rank does it for all
+    if (ft_memory_is_guest_of_sums(m->memory)) return FT_OK; // the first rank does it for all
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
     FT_TRY(ft_memory_scope_begin(m->memory, FT_SCOPE_STEP_END));
     return ft_memory_scope_end(m->memory, add_layers(&pass));

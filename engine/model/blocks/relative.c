@@ -134,7 +134,7 @@ ft_status ft_relative_begin(ft_model *m, ft_capacity capacity, const ft_step_sta
     FT_TRY(begin(m, capacity, step, step != NULL ? FT_SCOPE_STEP_BEGIN : FT_SCOPE_PREDICT_BEGIN));
     if (step == NULL) return FT_OK;
     size_t bytes = ft_relative_table_bytes(m, FT_F32, m->layers - m->first_trained_layer, capacity.longest);
-    return bytes > 0 && !ft_memory_is_guest(m->memory) ? m->device->functions->fill(m->device, m->relative->gradients, 0, bytes) : FT_OK;
+    return bytes > 0 && !ft_memory_is_guest_of_sums(m->memory) ? m->device->functions->fill(m->device, m->relative->gradients, 0, bytes) : FT_OK;
 }
 
 void ft_relative_mark(ft_model *m, ft_capacity capacity, bool begun) {
@@ -235,7 +235,7 @@ ft_status ft_relative_end(ft_model *m, ft_capacity capacity, const ft_step_state
     }
     FT_TRY(ft_relative_check(&pass));
     m->relative->longest = 0; // the update is next, and then they are those of other weights
-    if (m->first_trained_layer == m->layers || ft_memory_is_guest(m->memory)) return FT_OK; // the first rank does it for all
+    if (m->first_trained_layer == m->layers || ft_memory_is_guest_of_sums(m->memory)) return FT_OK; // the first rank does it for all
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
     FT_TRY(ft_memory_scope_begin(m->memory, FT_SCOPE_STEP_END));
     return ft_memory_scope_end(m->memory, back(&pass));

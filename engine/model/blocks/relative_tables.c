@@ -129,7 +129,7 @@ ft_status ft_relative_hold(ft_model *m, ft_capacity train, ft_capacity predict) 
     FT_TRY(hold(m, t->projected_bytes, "position projections", &t->projected));
     t->gradients = NULL;
     if (t->gradient_bytes == 0) return FT_OK;
-    return ft_memory_alloc_common(m->memory, t->gradient_bytes, FT_MEM_ACTIVATIONS, "position projection gradients", &t->gradients);
+    return ft_memory_alloc_sums(m->memory, t->gradient_bytes, FT_MEM_ACTIVATIONS, "position projection gradients", &t->gradients);
 }
 
 // A layer's are written by its attention.

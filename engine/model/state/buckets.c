@@ -92,8 +92,8 @@ static int by_completion(const void *a, const void *b) {
     return (x->first > y->first) - (x->first < y->first);
 }
 
-ft_status ft_buckets_of_step(const ft_parameters *p, ft_bucket **buckets, int *count) {
-    FT_TRY(ft_buckets_cut(p, FT_BUCKET_FIRST, FT_BUCKET_BYTES, buckets, count));
+ft_status ft_buckets_of_step(const ft_parameters *p, size_t first_bytes, size_t bytes, ft_bucket **buckets, int *count) {
+    FT_TRY(ft_buckets_cut(p, first_bytes, bytes, buckets, count));
     if (*count == 0) (*buckets)[(*count)++] = (ft_bucket){.arrives = FT_BACKWARD_DONE};
     ft_bucket *last = &(*buckets)[*count - 1];
     for (int i = 0; i < p->count; i++)

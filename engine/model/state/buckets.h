@@ -27,7 +27,7 @@ typedef struct ft_bucket {
 ft_status ft_buckets_cut(const ft_parameters *p, size_t first_bytes, size_t bytes, ft_bucket **buckets, int *count);
 // The same as a step sends them: in the order of their completion. What no bucket has - trained stores beside the first
 // one - goes with the last, behind all.
-ft_status ft_buckets_of_step(const ft_parameters *p, ft_bucket **buckets, int *count);
+ft_status ft_buckets_of_step(const ft_parameters *p, size_t first_bytes, size_t bytes, ft_bucket **buckets, int *count);
 // Elements of the part that each rank has of it: the last parts are padded, or empty but for padding.
 int64_t ft_bucket_part(const ft_bucket *bucket, int ranks);
 

@@ -2,6 +2,8 @@
 // one micro-batch adds behind the other, as they would on one rank. So the bits are those of one rank, and nothing is
 // sent.
 //
+// (distributed.reduction = chain; where each rank adds up by itself: gradient_sums.h.)
+//
 // Micro-batch k of a step is computed by rank k mod ranks. Where its backward pass comes to a point (gradients.h) it
 // waits until the micro-batch before it has left all that it is about to add to; behind that point the next one
 // follows. Ranks so follow each other through the layers at a distance of one, and forward passes wait for nobody. What

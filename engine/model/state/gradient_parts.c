@@ -65,7 +65,7 @@ ft_status ft_gradient_parts_open(ft_parameters *p) {
     if (ft_memory_ranks_of(p->memory).ranks < 2 || !ft_memory_ranks_of(p->memory).apart) return FT_OK;
     ft_bucket *buckets;
     int count;
-    FT_TRY(ft_buckets_of_step(p, &buckets, &count));
+    FT_TRY(ft_buckets_of_step(p, FT_BUCKET_FIRST, FT_BUCKET_BYTES, &buckets, &count));
     ft_gradient_parts *g = ft_calloc(1, sizeof *g, "pieces of gradients");
     ft_gradient_piece *piece = ft_calloc((size_t)count, sizeof *piece, "pieces of gradients");
     if (g == NULL || piece == NULL) return free(buckets), free(g), free(piece), FT_NO_MEMORY;

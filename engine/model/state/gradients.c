@@ -15,9 +15,14 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
     p->gradients_reached = 0;
     FT_TRY(ft_gradient_parts_open(p));
     if (in_steps) return FT_OK;
+    const ft_memory_ranks ranks = ft_memory_ranks_of(p->memory);
+    const bool slots = ft_memory_has_common(p->memory) && ranks.sums;
+    const size_t bytes = (size_t)(slots ? ranks.ranks * ft_gradient_slot(p) : p->trainable) * sizeof(float);
     void *data;
-    FT_TRY(ft_memory_alloc_common(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
+    FT_TRY(ft_memory_alloc_common(p->memory, bytes, FT_MEM_GRADIENTS, site, &data));
     p->gradients = data;
+    p->gradients_in_slots = slots;
+    if (slots) p->gradients += ranks.rank * ft_gradient_slot(p);
     if (!ft_memory_has_common(p->memory)) return FT_OK;
     const int64_t rows = p->table >= 0 ? p->list[p->table].rows : 0;
     FT_TRY(ft_memory_alloc_common(p->memory, (size_t)ft_norm_sums(p->trainable, rows) * sizeof(double), FT_MEM_COMMUNICATION, "sums of squares of all ranks", &data));
@@ -25,17 +30,24 @@ ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
     return FT_OK;
 }
 
+int64_t ft_gradient_slot(const ft_parameters *p) { return (p->trainable + FLOATS - 1) / FLOATS * FLOATS; }
+
+float *ft_gradients_summed(const ft_parameters *p) {
+    return p->gradients_in_slots ? p->gradients - ft_memory_ranks_of(p->memory).rank * ft_gradient_slot(p) : p->gradients;
+}
+
 void ft_gradients_release(ft_parameters *p) {
     ft_gradient_parts_close(p);
     ft_memory_free(p->memory, p->norm_sums);
     p->norm_sums = NULL;
-    if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients);
+    if (!p->gradients_in_steps) ft_memory_free(p->memory, ft_gradients_summed(p));
     p->gradients = NULL;
-    p->gradients_in_steps = false;
+    p->gradients_in_steps = p->gradients_in_slots = false;
 }
 
-ft_status ft_gradients_clear(const ft_parameters *p) {
+ft_status ft_gradients_clear(ft_parameters *p) {
     if (p->gradients_in_steps) return FT_OK;
+    if (p->gradients_in_slots) return p->gradients_reached = 0, FT_OK;
     if (p->chain != NULL) return ft_chain_clear(p->chain, p);
     ft_device *device = ft_memory_device(p->memory);
     return device->functions->fill(device, p->gradients, 0, (size_t)p->trainable * sizeof(float));
@@ -54,12 +66,13 @@ static int64_t end_of(const ft_parameters *p, const ft_parameter *q) {
 // The parts before element `end`, rounded up to whole places: what that takes of the next part is cleared with this one.
 static ft_status make_room(ft_parameters *p, int64_t end) {
     const int64_t from = p->gradients_reached, to = (end + FLOATS - 1) / FLOATS * FLOATS;
-    if (!p->gradients_in_steps || to <= from) return FT_OK;
-    void *data;
+    if ((!p->gradients_in_steps && !p->gradients_in_slots) || to <= from) return FT_OK;
+    void *data = p->gradients_in_steps ? NULL : p->gradients + from;
     ft_device *device = ft_memory_device(p->memory);
     const size_t bytes = (size_t)(to - from) * sizeof(float);
-    FT_TRY(ft_memory_alloc_at(p->memory, (size_t)from * sizeof(float), bytes, FT_MEM_GRADIENTS, site, &data));
-    if (from == 0) p->gradients = data;
+    if (p->gradients_in_steps)
+        FT_TRY(ft_memory_alloc_at(p->memory, (size_t)from * sizeof(float), bytes, FT_MEM_GRADIENTS, site, &data));
+    if (from == 0 && p->gradients_in_steps) p->gradients = data;
     p->gradients_reached = to;
     return device->functions->fill(device, data, 0, bytes);
 }
@@ -84,6 +97,8 @@ ft_status ft_gradients_reach(ft_parameters *p, int point) {
 }
 
 ft_status ft_gradients_leave(ft_parameters *p) { return ft_gradient_parts_deal(p) ? ft_gradient_parts_leave(p) : FT_OK; }
+
+ft_status ft_gradients_settle(ft_parameters *p) { return p->gradients_in_slots ? make_room(p, p->trainable) : FT_OK; }
 
 ft_status ft_gradients_keep(ft_parameters *p) { return ft_gradient_parts_deal(p) ? ft_gradient_parts_keep(p) : FT_OK; }
 

@@ -13,6 +13,9 @@
 //
 // The parts go with their scope (ft_memory_alloc_at); between the scopes of a step nothing else runs in the arena.
 //
+// Ranks that share memory and add up by themselves (distributed.reduction = ring) have a slot each, side by side. A rank clears its own as
+// the backward pass of its first micro-batch comes to it, and all are summed into the first one (gradient_sums.h), which the update reads.
+//
 // Points count what the backward pass comes to: the halves of the head, of every layer from the last to the first, of the embeddings, and
 // the end of the step. A parameter is first written at a point (`arrives`), and last at the same or, where several blocks read it, at a later one
 // (`completes`): a table tied to the head, or DeBERTa's keys and queries, which project the relative positions of all micro-batches at
@@ -29,14 +32,18 @@
 // in_steps: inside the arena; else they are kept, and cleared. Again only after their release.
 ft_status ft_gradients_hold(ft_parameters *p, bool in_steps);
 void ft_gradients_release(ft_parameters *p); // none held is fine
+int64_t ft_gradient_slot(const ft_parameters *p); // elements from slot to slot
+float *ft_gradients_summed(const ft_parameters *p); // where the sums of all ranks are, for the update: the first slot; else the gradients
 
 // All of these do nothing where it is not theirs to do: `clear` in the arena, the others where gradients are kept.
-ft_status ft_gradients_clear(const ft_parameters *p);
+ft_status ft_gradients_clear(ft_parameters *p);
 void ft_gradients_begin(ft_parameters *p);
 // Points never go back within a micro-batch. What completes before `point` is complete, of this micro-batch; in a later scope, of the step.
 ft_status ft_gradients_reach(ft_parameters *p, int point);
 ft_status ft_gradients_leave(ft_parameters *p);
 ft_status ft_gradients_share(ft_parameters *p, int point);
+// Behind a step's micro-batches: what of a slot none of them came to is 0.
+ft_status ft_gradients_settle(ft_parameters *p);
 // The sums of all ranks are there: before the update.
 ft_status ft_gradients_keep(ft_parameters *p);
 // In place of a step's micro-batches where they have no loss: all gradients are 0, for the scopes that follow in the step. Opens a scope.

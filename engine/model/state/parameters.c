@@ -463,9 +463,7 @@ void ft_parameters_free(ft_parameters *p) {
         ft_memory_free(p->memory, p->block);
         ft_memory_free(p->memory, p->beside);
         free_on_host(p);
-        ft_gradient_parts_close(p);
-        ft_memory_free(p->memory, p->norm_sums);
-        if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients); // gradients.h: else the arena's
+        ft_gradients_release(p);
         for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
         ft_memory_free(p->memory, p->table_blocks);
     }

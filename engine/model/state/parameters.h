@@ -97,7 +97,8 @@ typedef struct ft_parameters {
     bool deals_gradients;     // these too, where they are in steps (gradient_parts.h); the same
     float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
     bool gradients_in_steps;
-    int64_t gradients_reached; // in the arena: elements from the front on that have come
+    bool gradients_in_slots;  // of ranks that share memory and add up by themselves: `gradients` is this one's slot (gradients.h)
+    int64_t gradients_reached; // in the arena, and in a slot: elements from the front on that have come
     int gradients_point;      // where the backward pass has come to
     double *norm_sums;        // of several ranks, that all see: sums of squares of the gradients (adamw.h); NULL: there is one
     struct ft_chain *chain;   // of several ranks, which add to the same gradients one behind the other (chain.h); NULL: there is one

@@ -37,9 +37,10 @@ static ft_memory_ranks memory_ranks(const ft_room *room) {
     const ft_ranks *r = ft_ranks_present();
     const int ranks = ft_device_list_count(room->config->device.name);
     const bool apart = ft_device_list_is_apart(room->config->device.name); // they join later (joining.h)
-    if (r == NULL || ranks < 2) return (ft_memory_ranks){.ranks = ranks, .run_ranks = ranks, .apart = apart};
+    const bool sums = !apart && room->config->distributed.reduction == FT_REDUCTION_RING;
+    if (r == NULL || ranks < 2) return (ft_memory_ranks){.ranks = ranks, .run_ranks = ranks, .apart = apart, .sums = sums};
     ft_group *near = ft_group_near(r->group);
-    ft_memory_ranks m = {.rank = near->rank, .ranks = near->ranks, .run_rank = r->rank, .run_ranks = r->ranks, .apart = apart};
+    ft_memory_ranks m = {.rank = near->rank, .ranks = near->ranks, .run_rank = r->rank, .run_ranks = r->ranks, .apart = apart, .sums = sums};
     if (room->ranks != NULL && !apart) m.group = near, m.run = r->group;
     return m;
 }

@@ -115,7 +115,7 @@ static ft_status make_scalars(ft_step *step) {
     const ft_update_state first = ft_update_first(room->config);
     FT_TRY(room->device->functions->upload(room->device, step->update_state, &first, sizeof first));
     FT_TRY(room->device->functions->sync(room->device)); // `first` goes out of scope
-    FT_TRY(ft_memory_alloc_common(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
+    FT_TRY(ft_memory_alloc_sums(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
     step->losses = data;
     if (!room->plan.apart) return FT_OK;
     FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.ranks * sizeof *step->signals, FT_MEM_COMMUNICATION, "signals of all ranks", &data));
@@ -291,16 +291,17 @@ ft_status ft_step_build_layout(ft_step *step) {
     ft_model_read_features(&room->model, job->features.on);
     ft_step_sizes sizes = ft_room_sizes(room);
     ft_status status = ft_gradients_hold(&room->model.parameters, room->plan.whole_steps);
-    if (status == FT_OK && room->group != NULL) status = ft_gradient_sums_open(&step->sums, &room->model.parameters);
-    if (status == FT_OK && room->group != NULL) {
+    const bool sums = room->group != NULL || (room->ranks != NULL && ft_memory_ranks_of(room->memory).sums);
+    if (status == FT_OK && sums) status = ft_gradient_sums_open(&step->sums, &room->model.parameters);
+    if (status == FT_OK && sums) {
         room->model.parameters.sums = &step->sums;
     } else if (status == FT_OK && room->ranks != NULL) {
         if (step->chain.group == NULL) ft_chain_open(&step->chain, &room->model.parameters); // once: its points never fall
         room->model.parameters.chain = &step->chain;
     }
     if (status == FT_OK) status = ft_model_hold_positions(&room->model, room->plan.capacity, room->eval_capacity);
-    if (status == FT_OK && room->ranks != NULL) status = ft_chain_hold(&step->chain, &room->model.parameters);
-    if (status == FT_OK && room->ranks != NULL && room->ranks->group->hosts > 1) status = ft_model_add_chain_parts(&room->model, &step->chain.parts);
+    if (status == FT_OK && room->model.parameters.chain != NULL) status = ft_chain_hold(&step->chain, &room->model.parameters);
+    if (status == FT_OK && room->model.parameters.chain != NULL && room->ranks->group->hosts > 1) status = ft_model_add_chain_parts(&room->model, &step->chain.parts);
     if (status == FT_OK) status = ft_model_hold_inputs(&room->model, room->plan.capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&room->model, room->plan.capacity, true, &step->buffers);
     if (status == FT_OK) status = make_feed(step);

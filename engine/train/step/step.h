@@ -96,8 +96,8 @@ typedef struct ft_step {
     float *batch_losses;       // [plan.capacity.reads], where there are graphs: of one micro-batch, on their way to the above
     ft_step_graphs graphs;
     ft_chain chain;            // of several ranks: whose turn it is to add to the gradients
-    ft_gradient_sums sums;     // of ranks that are apart: their gradients on their way to each other
-    int32_t *signals;          // [ranks], of these: what each was asked to stop by
+    ft_gradient_sums sums;     // of ranks with gradients of their own: these on their way to each other
+    int32_t *signals;          // [ranks], of ranks that are apart: what each was asked to stop by
     ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch
     int64_t order_epoch;

@@ -87,34 +87,36 @@ static double learning_rate_of(const ft_room *room, int64_t step) {
 // Of one optimizer step: sequences [first, last) of the epoch's order, and how many rows of theirs have a loss.
 typedef struct step_work {
     int64_t step, first, last, tokens, rows;
-    int64_t batches; // micro-batches that it has; where ranks are apart
+    int64_t batches; // micro-batches that it has; where ranks have gradients of their own
     bool computed;   // one of them had a loss, on this rank
     double weight, learning_rate;
 } step_work;
 
 static ft_step_on_its_way *next_way(ft_steps *s) { return &s->way[(s->first + s->count) % s->room]; }
 
-// Of ranks that are apart: what this one adds to the sums of the step, but for what its micro-batches come to.
+// Of ranks with gradients of their own: what this one adds to the sums of the step, but for what its micro-batches come to.
 static ft_status begin_sums(ft_step *step) {
     ft_room *room = step->room;
     const ft_device_functions *f = room->device->functions;
     int32_t *signals = next_way(&step->steps)->signals;
     const size_t bytes = (size_t)room->plan.ranks * sizeof *signals;
-    memset(signals, 0, bytes);
-    signals[room->rank] = ft_stop_asked();
     ft_gradient_sums_begin(&step->sums);
-    FT_TRY(f->upload(room->device, step->signals, signals, bytes));
+    if (signals != NULL) {
+        memset(signals, 0, bytes);
+        signals[room->rank] = ft_stop_asked();
+        FT_TRY(f->upload(room->device, step->signals, signals, bytes));
+    }
     return f->fill(room->device, step->losses, 0, (size_t)room->plan.step_rows * sizeof *step->losses);
 }
 
-// Every loss is of one rank, and 0 on the others: the sum is what that one has, to the bit. Likewise signals. The order is the same on all
-// ranks, wherever one of them is with its gradients.
+// Every loss is of one rank, and 0 on the others: the sum is what that one has, to the bit. Likewise signals of ranks that are apart; others say
+// them where all wait for all. The order is the same on all ranks, wherever one of them is with its gradients.
 static ft_status sum_all(ft_step *step, const step_work *w) {
     ft_room *room = step->room;
     FT_TRY(ft_gradient_sums_finish(&step->sums, &room->model.parameters));
-    FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->losses, w->rows, FT_F32}));
-    FT_TRY(ft_group_all_reduce(room->group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
-    FT_TRY(ft_group_join(room->group));
+    FT_TRY(ft_group_all_reduce(step->sums.group, (ft_range){step->losses, w->rows, FT_F32}));
+    if (step->signals != NULL) FT_TRY(ft_group_all_reduce(step->sums.group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
+    FT_TRY(ft_group_join(step->sums.group));
     return ft_gradients_keep(&room->model.parameters);
 }
 
@@ -129,7 +131,7 @@ static ft_status begin(ft_step *step, const step_work *w) {
                              .loss_factor = (float)(1 / w->weight),
                              .loss_scale = 1};
     FT_TRY(f->upload(room->device, step->step_state, state, sizeof *state));
-    if (room->group != NULL) FT_TRY(begin_sums(step));
+    if (room->model.parameters.sums != NULL) FT_TRY(begin_sums(step));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN}));
     if (room->model.parameters.chain != NULL) ft_chain_open_step(room->model.parameters.chain);
     return FT_OK;
@@ -165,10 +167,12 @@ static int64_t reads_of(const ft_dataset *data, const int32_t *order, int64_t fi
 
 // Behind all micro-batches, on whatever rank: what a step does once.
 static ft_status end_of_batches(ft_step *step, const step_work *w, int64_t batches, int64_t rows) {
-    ft_chain *chain = step->room->model.parameters.chain;
+    ft_parameters *p = &step->room->model.parameters;
+    ft_chain *chain = p->chain;
+    FT_TRY(ft_gradients_settle(p));
     if (chain != NULL) FT_TRY(ft_chain_finish(chain, batches, ft_vector(step->losses, rows, FT_F32)));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END}));
-    if (step->room->group != NULL) return sum_all(step, w);
+    if (p->sums != NULL) return sum_all(step, w);
     return chain != NULL ? ft_chain_close_step(chain, batches) : FT_OK;
 }
 
@@ -177,13 +181,13 @@ static ft_status compute(ft_step *step, step_work *w, int64_t at, int64_t count,
     ft_room *room = step->room;
     const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
     ft_chain *chain = room->model.parameters.chain;
-    const bool mine = room->group != NULL ? ft_gradient_sums_is_mine(&step->sums, index) : chain == NULL || ft_chain_is_mine(chain, index);
+    const bool sums = room->model.parameters.sums != NULL, mine = sums ? ft_gradient_sums_is_mine(&step->sums, index) : chain == NULL || ft_chain_is_mine(chain, index);
     if (!mine) return *read = reads_of(data, step->order, at, count), FT_OK;
     if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, step->order_epoch, step->order, room->plan.sequences, at, count));
     FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
     step->queueing_seconds -= step->buffers.waited;
     if (chain != NULL) ft_chain_begin(chain, index, at + count == w->last);
-    if (room->group != NULL && index >= w->batches - room->plan.ranks) ft_gradient_sums_go(&step->sums);
+    if (sums && index >= w->batches - room->plan.ranks) ft_gradient_sums_go(&step->sums);
     FT_TRY(train_batch(step, losses, read));
     w->computed = w->computed || *read > 0;
     return chain != NULL ? ft_chain_end(chain, ft_vector(step->losses, losses - step->losses, FT_F32), *read) : FT_OK;
@@ -205,7 +209,7 @@ static ft_status gradients_of(ft_step *step, void *context) {
     w->computed = false;
     FT_TRY(begin(step, w));
     ft_step_cut cut = ft_run_plan_cut(&room->plan, data, step->order, w->first, w->last);
-    if (room->group != NULL) w->batches = count_batches(cut, w->first);
+    if (room->model.parameters.sums != NULL) w->batches = count_batches(cut, w->first);
     int64_t batches = 0;
     for (int64_t at = w->first; at < w->last; batches++) {
         int64_t count = ft_step_cut_next(&cut, at), read;
@@ -218,7 +222,7 @@ static ft_status gradients_of(ft_step *step, void *context) {
     }
     const int64_t rows = w->rows;
     if (rows == 0) FT_TRY(no_loss(step, w));
-    else if (room->group != NULL && !w->computed) FT_TRY(ft_gradients_none(&room->model.parameters)); // others have
+    else if (room->model.parameters.sums != NULL && !w->computed) FT_TRY(ft_gradients_none(&room->model.parameters)); // others have
     return end_of_batches(step, w, batches, rows);
 }
 

@@ -1,6 +1,5 @@
 #include "engine/train/step/update.h"
 
-#include "engine/model/state/chain.h"
 #include "engine/model/state/gradient_parts.h"
 #include "engine/model/state/gradients.h"
 #include "kernels/ops/backend.h"
@@ -33,11 +32,13 @@ static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *co
     if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
     else norm.stops = true; // nothing can help
     if (p->parts != NULL) return norm; // of the pieces
-    norm.gradient = ft_vector(p->gradients, p->trainable, FT_F32);
+    float *sums = ft_gradients_summed(p);
+    norm.gradient = ft_vector(sums, p->trainable, FT_F32);
     if (p->table < 0 || !p->list[p->table].trainable) return norm;
     const ft_parameter *table = &p->list[p->table];
-    norm.gradient = ft_vector(p->gradients, p->stores[table->store].first + table->offset, FT_F32);
+    norm.gradient = ft_vector(sums, p->stores[table->store].first + table->offset, FT_F32);
     norm.table = ft_parameter_gradient(p, p->table);
+    if (norm.table.data != NULL) norm.table.data = sums + norm.gradient.cols;
     norm.table_rows = table->rows;
     norm.table_blocks = p->table_blocks;
     return norm;
@@ -56,7 +57,7 @@ static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adam
     adamw.parameter = master ? ft_vector((float *)exact + of_exact, count, FT_F32) : weights;
     adamw.tail = s->format.exact == FT_EXACT_BY_TAILS ? (uint16_t *)exact + of_exact : NULL;
     adamw.compute = master ? weights : ft_absent();
-    adamw.gradient = ft_vector(ft_gradient_parts_deal(p) ? ft_gradient_parts_own(p, (int)(s - p->stores)) : p->gradients + s->first + first, count, FT_F32);
+    adamw.gradient = ft_vector(ft_gradient_parts_deal(p) ? ft_gradient_parts_own(p, (int)(s - p->stores)) : ft_gradients_summed(p) + s->first + first, count, FT_F32);
     adamw.m = ft_vector(s->state[FT_STATE_M], count, FT_F32);
     adamw.v = ft_vector(s->state[FT_STATE_V], count, FT_F32);
     adamw.ranges = s->ranges;
@@ -84,7 +85,7 @@ static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_h
     FT_TRY(ft_gradients_share(p, FT_BACKWARD_DONE));
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
     const ft_memory_ranks near = ft_memory_ranks_of(p->memory); // each host updates all of its copy
-    if (p->chain != NULL && near.ranks > 1) norm.shares = (ft_norm_shares){p->norm_sums, near.rank, near.ranks, meet, near.group};
+    if (near.group != NULL && ft_memory_has_common(p->memory)) norm.shares = (ft_norm_shares){p->norm_sums, near.rank, near.ranks, meet, near.group};
     size_t bytes = p->parts != NULL ? (size_t)(p->parts->deals ? 0 : p->parts->sums) * sizeof(double) : ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
