@@ -81,7 +81,8 @@ static void test_factors(void **state) {
     }
 }
 
-// Whoever comes, and in whichever order they stand, nobody is helped by it, and no more is used than there is.
+// In whichever order they stand, no more is used than there is; and where there is one queue, nobody is helped by who
+// comes. (Of two queues it may keep others in the one who would have been in the other.)
 static void test_laws(void **state) {
     unsigned seed = 7;
     for (int round = 0; round < 300; round++) {
@@ -89,7 +90,7 @@ static void test_laws(void **state) {
         double all[6], fewer[6], reversed[6];
         for (int i = 0; i < 6; i++) {
             const double device = rand_r(&seed) % 101 / 100.0, moving = rand_r(&seed) % 101 / 100.0;
-            d[i] = (ft_demand){.turns = {device, (1 - device) * (rand_r(&seed) % 101 / 100.0)}};
+            d[i] = (ft_demand){.turns = {device, round % 2 * (1 - device) * (rand_r(&seed) % 101 / 100.0)}};
             d[i].use[FT_USE_MEMORY] = d[i].bound[FT_USE_MEMORY] = moving;
             d[i].use[FT_USE_CORES] = rand_r(&seed) % 101 / 100.0;
             d[i].bound[FT_USE_CORES] = 1;
@@ -97,7 +98,7 @@ static void test_laws(void **state) {
         assert_true(ft_sharing_slowdowns(6, d, all) && ft_sharing_slowdowns(5, d, fewer));
         double uses[FT_USES] = {0}, device = 0;
         for (int i = 0; i < 6; i++) {
-            assert_true(all[i] >= 1 && (i == 5 || all[i] >= fewer[i] - 1e-9));
+            assert_true(all[i] >= 1 && (i == 5 || round % 2 == 1 || all[i] >= fewer[i] - 1e-9));
             for (int use = 0; use < FT_USES; use++)
                 uses[use] += d[i].use[use] / all[i];
             device += d[i].turns[FT_TURN_DEVICE] / all[i];

@@ -26,8 +26,8 @@ static ft_tempo after(int count, const sign *signs) {
 
 static void test_alone_and_shared(void **state) {
     // Steps of 1 s; somebody comes between 6 and 7: the time until 7 is nobody's. Then steps of 2 s.
-    const ft_tempo p = AFTER({1, 1, 1, 0, 1}, {2, 2, 1, 0, 1}, {6, 6, 1, 0, 1}, {7.5, 7, 2, 1, 1.5}, {9.5, 8, 2, 1, 1.5},
-                            {15.5, 11, 2, 1, 1.5}, {17.5, 12, 2, 1, 1.5});
+    const ft_tempo p = AFTER({1, 1, 1, 0, 1}, {2, 2, 1, 0, 1}, {6, 6, 1, 0, 1}, {7.5, 7, 2, 1, 1.5},
+                             {9.5, 8, 2, 1, 1.5}, {15.5, 11, 2, 1, 1.5}, {17.5, 12, 2, 1, 1.5});
     assert_true(p.alone == 5 && p.alone_steps == 5 && p.shared == 10 && p.shared_steps == 5);
     assert_true(ft_tempo_alone(&p) == 1 && ft_tempo_shared(&p) == 2 && ft_tempo_predicted(&p) == 1.5);
 }
@@ -51,7 +51,8 @@ static void test_mean_of_predictions(void **state) {
     const ft_tempo p = AFTER({1, 1, 1, 1, 1.25}, {5, 5, 1, 1, 1.25}, {6, 6, 2, 2, 1.6}, {8, 7, 2, 2, 1.6});
     assert_true(p.shared_steps == 5 && fabs(ft_tempo_predicted(&p) - (4 * 1.25 + 1.6) / 5) < 1e-12);
     const ft_tempo unknown = AFTER({1, 1, 1, 1, NAN}, {7, 7, 1, 1, NAN}), none = {.known = false};
-    assert_true(isnan(ft_tempo_predicted(&unknown)) && isnan(ft_tempo_predicted(&none)) && ft_tempo_shared(&unknown) == 1);
+    assert_true(isnan(ft_tempo_predicted(&unknown)) && isnan(ft_tempo_predicted(&none)) &&
+                ft_tempo_shared(&unknown) == 1);
 }
 
 static void test_what_it_is_held_against(void **state) {
