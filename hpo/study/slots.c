@@ -199,13 +199,15 @@ void ft_slots_close(ft_tuning *t) {
 
 // ---- whose turn it is -----------------------------------------------------------------------------------------------
 
-// Where one more does not pay it waits, and others that do go first, a few times; then its device is kept for it.
+// Where one more does not pay.
 static void hold_back(ft_tuning *t, ft_turn turns[FT_TURNS_LIMIT]) {
+    bool there[FT_TURNS_LIMIT];
     for (int i = 0; i < t->slot_count; i++) {
-        if (t->slots[i].state != FT_SLOT_WAITING || t->slots[i].leaving || ft_neighbours_may(t, &t->slots[i])) continue;
-        turns[i].waits = false;
-        for (int k = 0; k < t->slot_count && turns[i].passed >= FT_TURNS_PASSED; k++)
-            if (turns[k].since > turns[i].since && ft_neighbours_meet(&t->slots[k], &t->slots[i])) turns[k].waits = false;
+        ft_slot *slot = &t->slots[i];
+        if (slot->state != FT_SLOT_WAITING || slot->leaving || ft_neighbours_may(t, slot)) continue;
+        for (int k = 0; k < t->slot_count; k++)
+            there[k] = ft_neighbours_meet(slot, &t->slots[k]);
+        ft_turns_hold(turns, t->slot_count, i, there);
     }
 }
 
