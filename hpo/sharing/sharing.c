@@ -24,6 +24,7 @@ static ft_demand on_cpu(const ft_step_price *p, int cores) {
     d.bound[FT_USE_CORES] = 1;
     d.use[FT_USE_MEMORY] = at_most_1(moving) * at_most_1(part);
     d.bound[FT_USE_MEMORY] = at_most_1(moving);
+    d.share = at_most_1(d.use[FT_USE_CORES]);
     return d;
 }
 
@@ -40,17 +41,13 @@ static ft_demand on_gpu(const ft_step_price *p, int cores, bool together) {
     } else {
         d.turns[FT_TURN_DEVICE] = at_most_1(w->occupied / p->seconds);
     }
+    d.share = fmax(d.turns[FT_TURN_DEVICE], fmax(d.use[FT_USE_ARITHMETIC], d.use[FT_USE_MEMORY]));
     return d;
 }
 
 ft_demand ft_demand_of(const ft_step_price *price, int cores, bool together) {
     const int some = cores > 0 ? cores : 1;
     return price->threads > 0 ? on_cpu(price, some) : on_gpu(price, some, together);
-}
-
-double ft_demand_share(const ft_demand *d) {
-    const double gpu = fmax(d->turns[FT_TURN_DEVICE], fmax(d->use[FT_USE_ARITHMETIC], d->use[FT_USE_MEMORY]));
-    return at_most_1(fmax(gpu, d->use[FT_USE_CORES]));
 }
 
 // ---- turns

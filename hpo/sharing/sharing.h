@@ -44,13 +44,12 @@ typedef struct ft_demand {
     double turns[FT_TURN_KINDS]; // what part of its time it has the device, the link
     double use[FT_USES];   // how much it uses of the machine's cores, the device's arithmetic and memory; all of it: 1
     double bound[FT_USES]; // what part of its time becomes longer where that is scarce
+    double share; // the part of its device that it keeps busy: of a GPU time, of a CPU cores; for people
 } ft_demand;
 
 // cores: that all trials together have. together: kernels of several processes run beside each other
 // (ft_sharing_has_mps).
 ft_demand ft_demand_of(const ft_step_price *price, int cores, bool together);
-// The part of its device that it keeps busy: of a GPU time, of a CPU cores.
-double ft_demand_share(const ft_demand *demand);
 // slowdown [count]: each 1 at least. False: more than FT_SHARING_TURNS take turns, or they are more than
 // FT_SHARING_MOST.
 bool ft_sharing_slowdowns(int count, const ft_demand *demands, double *slowdown);

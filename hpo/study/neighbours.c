@@ -134,7 +134,7 @@ ft_status ft_neighbours_store(ft_tuning *t, int64_t number) {
     const double scale = t->alone.steps >= FT_TEMPO_STEPS ? t->alone.seconds / t->alone.predicted : 0;
     ft_sharing_record r = {.trial = number,
                            .beside = n->most,
-                           .share = ft_demand_share(&n->demand),
+                           .share = n->demand.share,
                            .predicted = ft_tempo_predicted(&n->tempo),
                            .held = n->held};
     r.against = ft_tempo_against_name(ft_tempo_seen(&n->tempo, n->price.seconds, scale, &r.seen));

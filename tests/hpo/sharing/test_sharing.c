@@ -175,11 +175,16 @@ static void test_of_a_price(void **state) {
     assert_true(fabs(d.turns[FT_TURN_DEVICE] - 0.6) < 1e-12 && fabs(d.turns[FT_TURN_LINK] - 0.1) < 1e-12);
     assert_true(fabs(d.use[FT_USE_CORES] - 0.05) < 1e-12 && fabs(d.bound[FT_USE_CORES] - 0.4) < 1e-12);
     assert_true(d.use[FT_USE_ARITHMETIC] == 0 && d.use[FT_USE_MEMORY] == 0);
-    assert_true(fabs(ft_demand_share(&d) - 0.6) < 1e-12);
+    assert_true(fabs(d.share - 0.6) < 1e-12);
     d = ft_demand_of(&gpu, 8, true); // under MPS
     assert_true(d.turns[FT_TURN_DEVICE] == 0 && fabs(d.use[FT_USE_ARITHMETIC] - 0.5) < 1e-12 &&
                 fabs(d.bound[FT_USE_MEMORY] - 0.3) < 1e-12);
-    assert_true(fabs(ft_demand_share(&d) - 0.5) < 1e-12);
+    assert_true(fabs(d.share - 0.5) < 1e-12);
+    d = ft_demand_of(&gpu, 1, false); // its core is no part of the GPU
+    assert_true(fabs(d.use[FT_USE_CORES] - 0.4) < 1e-12 && fabs(d.share - 0.6) < 1e-12);
+    gpu.work.occupied = 0.001;
+    d = ft_demand_of(&gpu, 1, false);
+    assert_true(fabs(d.share - 0.1) < 1e-12);
     // A thread of two cores moves half of what both would.
     ft_step_price cpu = {.seconds = 0.010,
                          .work = {.occupied = 0.009, .computing = 0.007, .moving = 0.004, .starting = 0.001},
@@ -187,10 +192,10 @@ static void test_of_a_price(void **state) {
     d = ft_demand_of(&cpu, 2, false);
     assert_true(d.use[FT_USE_CORES] == 0.5 && d.bound[FT_USE_CORES] == 1 && d.turns[FT_TURN_DEVICE] == 0);
     assert_true(fabs(d.use[FT_USE_MEMORY] - 0.2) < 1e-12 && fabs(d.bound[FT_USE_MEMORY] - 0.4) < 1e-12);
-    assert_true(ft_demand_share(&d) == 0.5);
+    assert_true(d.share == 0.5);
     cpu.threads = 4; // more than there are
     d = ft_demand_of(&cpu, 2, false);
-    assert_true(d.use[FT_USE_CORES] == 2 && ft_demand_share(&d) == 1);
+    assert_true(d.use[FT_USE_CORES] == 2 && d.share == 1);
 }
 
 static void test_mps_is_seen_by_its_pipe(void **state) {

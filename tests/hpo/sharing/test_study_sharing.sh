@@ -20,7 +20,7 @@ parallel = 2
 [device]
 name = cpu
 [space]
-train.max_steps = choice(400, 1200)
+train.max_steps = choice(800, 2400)
 INI
 # shows STUDY EXPRESSION: of d, what `study show --json` says of sharing, with the trials' attributes in a
 shows() {
@@ -48,12 +48,12 @@ shows auto '(d["shared"], d["held"]) == (0, 1) and d["trials"][0]["held_seconds"
 expect 0 "$FTENGINE" study show auto
 grep -q "^sharing    1 trial waited where more trials on a device would not have paid" out || fail "show: $(cat out)"
 
-# ---- the same, always: each is slowed down twice, by plan -------------------------------------------------------------------
+# ---- the same, always: each is slowed down twice, by plan; what the shorter one is held against may not be known when it ends -------------------------------------------------------------------
 expect 0 "$FTENGINE" tune tiny.ini --study always device.threads=2 study.share_devices=always
 ! grep -q "waits for one" err || fail "always, and a trial waited: $(cat err)"
 shows always '(d["shared"], d["held"]) == (2, 0) and {t["beside"] for t in d["trials"]} == {1} and {t["share"] for t in d["trials"]} == {1}
               and all(abs(t["predicted"] - 2) < 1e-6 for t in d["trials"]) and abs(d["predicted"] - 2) < 1e-6
-              and all((t["seen"] or 0) > 0 for t in d["trials"]) and "itself" in {t["seen_against"] for t in d["trials"]}'
+              and all(t["seen_against"] == "unknown" if t["seen"] is None else t["seen"] > 0 for t in d["trials"]) and "itself" in {t["seen_against"] for t in d["trials"]}'
 
 # ---- a thread each: both run ------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" tune tiny.ini --study threads
@@ -75,13 +75,14 @@ import json, re
 from read import Page
 d = json.load(open("shown.json"))["sharing"]
 page = Page("studies/always/report.html")
+known = sum(t["seen"] is not None for t in d["trials"])
 words = {"itself": "its own steps alone", "prediction": "the predicted step", "unknown": "–"}
 rows = [r for r in page.rows if len(r) == 7 and r[0].isdigit() and r[3] == "2.00"]
 assert [(r[0], r[1], r[2], r[4], r[5]) for r in rows] == [
-    (str(t["trial"]), "1", "100 %", f"{t['seen']:.2f}", words[t["seen_against"]]) for t in d["trials"]], (rows, d)
-assert f"by plan their steps took 2.00 times as long as alone; seen were {d['seen']:.2f}, of 2 trials for which the plan had 2.00" in page.text, page.text
+    (str(t["trial"]), "1", "100 %", f"{t['seen']:.2f}" if t["seen"] else "unknown", words[t["seen_against"]]) for t in d["trials"]], (rows, d)
+assert f"by plan their steps took 2.00 times as long as alone; seen were {d['seen']:.2f}, of {known} trials for which the plan had 2.00" in page.text, page.text
 shown = open("shown.txt").read()
-assert f"sharing    2 trials had a device together with others: slow-down predicted 2.00, seen {d['seen']:.2f}\n" in shown, shown
+assert f"sharing    2 trials had a device together with others: slow-down predicted 2.00, seen {d['seen']:.2f}{'' if known == 2 else ' (of the 1 where both are known; predicted for those 2.00)'}\n" in shown, shown
 never = Page("studies/never/report.html")
 assert "0 trials had others beside them" in never.text and "1 waited where one more would not have paid" in never.text, never.text
 PYTHON
