@@ -41,7 +41,8 @@ bool ft_neighbours_may(struct ft_tuning *tuning, struct ft_slot *slot);
 bool ft_neighbours_meet(const struct ft_slot *a, const struct ft_slot *b);
 // A sign of life of one that trains. step -1: not of a step.
 void ft_neighbours_sign(struct ft_tuning *tuning, struct ft_slot *slot, double now, int64_t step);
-// In the group that stores its end: the record of hpo/sharing/record.h, if it shared its device or was held back.
+// In the group that stores its end: the record of hpo/sharing/record.h, if it shared its device or was held back. Of a trial that went on
+// after a kill: since then.
 ft_status ft_neighbours_store(struct ft_tuning *tuning, int64_t number);
 
 #endif

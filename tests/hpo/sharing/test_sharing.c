@@ -193,6 +193,9 @@ static void test_of_a_price(void **state) {
     assert_true(d.use[FT_USE_CORES] == 0.5 && d.bound[FT_USE_CORES] == 1 && d.turns[FT_TURN_DEVICE] == 0);
     assert_true(fabs(d.use[FT_USE_MEMORY] - 0.2) < 1e-12 && fabs(d.bound[FT_USE_MEMORY] - 0.4) < 1e-12);
     assert_true(d.share == 0.5);
+    cpu.threads = 8; // its 80e9 bytes a second are a quarter of what 64 cores are thought to move
+    d = ft_demand_of(&cpu, 64, false);
+    assert_true(fabs(d.use[FT_USE_MEMORY] - 0.1) < 1e-12 && d.use[FT_USE_CORES] == 0.125);
     cpu.threads = 4; // more than there are
     d = ft_demand_of(&cpu, 2, false);
     assert_true(d.use[FT_USE_CORES] == 2 && d.share == 1);
