@@ -1,5 +1,6 @@
 // study_show.c - `ftengine study list`, `show`, `best` and `trials`.
 #include "hpo/commands/study.h"
+#include "hpo/commands/study_sharing.h"
 
 #include "base/files.h"
 #include "base/json/json.h"
@@ -165,6 +166,7 @@ typedef struct overview {
     int64_t counts[STATES], *front, front_count, start, finish, ooms;
     const ft_lessons *lessons; // of studies that it learns from, NULL: none
     double *weight;            // [lessons->sources] how far each is trusted by now
+    ft_study_sharing sharing;
     ft_gp_outlook outlook; // as study.no_improvement = auto judges
     double *importance, *alone; // alone: [objectives, names], of several objectives each by itself; else NULL
 } overview;
@@ -207,6 +209,7 @@ static ft_status look(study_call *call, overview *o) {
     const ft_gp_options options = ft_gp_defaults();
     FT_TRY(ft_gp_outlook_of(trials, &options, &o->outlook));
     FT_TRY(look_at_lessons(call, o));
+    FT_TRY(ft_study_sharing_load(study, &call->arena, &o->sharing));
     o->alone = NULL;
     if (trials->objectives < 2) return FT_OK;
     o->alone = ft_arena_alloc(&call->arena, (size_t)(trials->objectives * trials->names.count + 1) * sizeof *o->alone);
@@ -276,6 +279,7 @@ static ft_status show_json(study_call *call, const overview *o) {
     ft_json_put(document, "best", best, &failed);
     ft_json_put(document, "learnt_from", lessons_value(o, &failed), &failed);
     ft_json_put(document, "outlook", outlook_value(&o->outlook, &failed), &failed);
+    ft_json_put(document, "sharing", ft_study_sharing_value(&o->sharing, &failed), &failed);
     const char *file = ft_path_join(&call->arena, call->place.directory, "best.ini");
     if (file != NULL && ft_path_exists(file)) ft_document_next(document, "train", file, NULL, &failed);
     if (status == FT_OK) return ft_study_print_json(document, failed);
@@ -335,6 +339,7 @@ static ft_status show_text(study_call *call, const overview *o) {
     for (int s = 0; o->weight != NULL && s < o->lessons->sources; s++)
         printf("%s %s (%d trials, weight %.2f)\n", s == 0 ? "learnt    " : "          ", o->lessons->source[s].study,
                o->lessons->source[s].count, o->weight[s]);
+    ft_study_sharing_print(&o->sharing);
     if (best != NULL && o->outlook.known)
         printf("outlook    a gain of %.3g is to be expected; with %.0f%% no more than %.3g is left: %s\n", o->outlook.gain, 100 * o->outlook.enough,
                o->outlook.tolerance, o->outlook.stop ? "stop now" : "go on");

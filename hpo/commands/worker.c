@@ -29,6 +29,10 @@ static ft_status turn(void *context, size_t bytes, bool full, bool *alone) {
     return ft_worker_turn(((trial *)context)->worker, bytes, full, alone);
 }
 
+static void priced(void *context, const ft_candidate *where, const ft_step_price *price) {
+    ft_worker_priced(((trial *)context)->worker, where->ledger, price);
+}
+
 static void entered(void *context, const ft_candidate *where) {
     ft_worker_entered(((trial *)context)->worker, &(ft_worker_place){.device = where->name,
                                                                      .ledger = where->ledger,
@@ -67,6 +71,7 @@ static ft_status run_trial(ft_worker *worker, ft_worker_job *job) {
                                 .name = name,
                                 .alive = alive,
                                 .turn = turn,
+                                .priced = priced,
                                 .entered = entered,
                                 .ended = ended,
                                 .keeps = keeps,

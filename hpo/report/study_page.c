@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 300, ROW_PARAMS = 14, FAILURES = 30, FRONT_ROWS = 40, OVER_ROWS = 100 };
+enum { ROWS = 300, ROW_PARAMS = 14, FAILURES = 30, FRONT_ROWS = 40, OVER_ROWS = 100, SHARING_ROWS = 200 };
 
 static const char page_style[] =
     ".charts{grid-template-columns:repeat(auto-fill,minmax(min(100%,460px),1fr))}.charts.small{grid-template-columns:"
@@ -255,6 +255,40 @@ static ft_status write_over_memory(const ft_summary *s, int64_t *numbers, FILE *
     return trial_table(s, title, numbers, count < OVER_ROWS ? count : OVER_ROWS, out);
 }
 
+static void factor_cell(FILE *out, double factor) {
+    if (isnan(factor)) fputs("<td class=\"n\">unknown", out);
+    else fprintf(out, "<td class=\"n\">%.2f", factor);
+}
+
+static void sharing_row(const ft_sharing_record *r, FILE *out) {
+    static const char *const words[][2] = {{"itself", "its own steps alone"}, {"prediction", "the predicted step"}};
+    const char *against = "&ndash;";
+    char held[24];
+    for (int i = 0; i < 2; i++)
+        if (strcmp(r->against, words[i][0]) == 0) against = words[i][1];
+    fprintf(out, "<tr><td class=\"n\">%" PRId64 "<td class=\"n\">%d<td class=\"n\">", r->trial, r->beside);
+    if (!isnan(r->share)) fprintf(out, "%.0f %%", 100 * r->share);
+    factor_cell(out, r->predicted);
+    factor_cell(out, r->seen);
+    fprintf(out, "<td>%s<td class=\"n\">%s</tr>\n", against, r->held > 0 ? ft_page_duration(r->held, held) : "&ndash;");
+}
+
+// By how much trials slowed each other down, as the cost model has it and as it was seen.
+static void write_sharing(const ft_summary *s, FILE *out) {
+    const ft_sharing_means m = ft_sharing_sum_up(s->sharing, s->sharing_count);
+    if (s->sharing_count == 0) return;
+    fprintf(out, "<section class=\"card below\"><h3>Trials that had a device together</h3><p class=\"soft\">%" PRId64 " trials had others beside them", m.shared);
+    if (!isnan(m.predicted)) fprintf(out, "; by plan their steps took %.2f times as long as alone", m.predicted);
+    if (!isnan(m.seen)) fprintf(out, "; seen were %.2f, of %" PRId64 " trials for which the plan had %.2f", m.seen, m.seen_of, m.expected);
+    fprintf(out, ". %" PRId64 " waited where one more would not have paid.%s</p>\n", m.held, s->sharing_count > SHARING_ROWS ? " The first are shown." : "");
+    fputs("<div class=\"scroll\"><table class=\"wide\"><tr><th class=\"n\">trial<th class=\"n\">beside it<th class=\"n\">busy alone<th class=\"n\">slow-down predicted"
+          "<th class=\"n\">seen<th>seen against<th class=\"n\">waited</tr>\n",
+          out);
+    for (int64_t i = 0; i < s->sharing_count && i < SHARING_ROWS; i++)
+        sharing_row(&s->sharing[i], out);
+    fputs("</table></div></section>\n", out);
+}
+
 static void write_failures(const ft_summary *s, FILE *out) {
     int64_t all = 0, shown = 0;
     for (int64_t i = 0; i < s->count; i++)
@@ -297,6 +331,7 @@ ft_status ft_study_page_write(const ft_summary *s, const ft_study_picture *pictu
     if (status == FT_OK) status = write_pictures(s, pictures, count, out);
     if (status == FT_OK) status = write_front(s, out);
     if (status == FT_OK) status = write_over_memory(s, numbers, out);
+    if (status == FT_OK) write_sharing(s, out);
     if (status == FT_OK) write_failures(s, out);
     if (status == FT_OK) status = write_trials(s, numbers, out);
     fputs("</main></body></html>\n", out);

@@ -229,6 +229,7 @@ ft_status ft_summary_make(ft_stored *study, const char *directory, ft_arena *are
     FT_TRY(take_trials(study, arena, out));
     FT_TRY(take_shares(arena, out));
     FT_TRY(take_params(arena, out));
+    FT_TRY(ft_sharing_load(study, arena, &out->sharing, &out->sharing_count));
     return take_memory_over(directory, arena, out);
 }
 

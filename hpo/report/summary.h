@@ -4,6 +4,7 @@
 #define FT_HPO_SUMMARY_H
 
 #include "engine/report/axis.h"
+#include "hpo/sharing/record.h"
 #include "hpo/storage/locate.h"
 
 // What became of a trial. INFEASIBLE: complete, and a constraint is violated. OOM: pruned since memory ran out.
@@ -51,6 +52,8 @@ typedef struct ft_summary {
     double *share;        // [objectives][count]: which share of the complete trials is better, 0 to 1; NaN: it is none
     double seconds, busy; // from the first start to the last end; all trials' own together
     double memory_over;   // study.report_memory_over in bytes; 0: none
+    ft_sharing_record *sharing; // [sharing_count] trials that had a device together, or were held back, by number
+    int64_t sharing_count;
     bool undated;         // no trial has a start and an end
 } ft_summary;
 

@@ -21,6 +21,7 @@ static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
                                                   {"wilcoxon", 0}, {NULL, 0}};
 static const ft_option_choice memory_policy_choices[] = {{"fit", 0}, {"constrain", 0}, {"prune", 0}, {NULL, 0}};
+static const ft_option_choice share_choices[] = {{"auto", 0}, {"always", 0}, {"never", 0}, {NULL, 0}};
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
 
 static const ft_option rows[] = {
@@ -151,6 +152,12 @@ static const ft_option rows[] = {
                 "least so many run at the same time, whatever study.parallel is. "
                 "auto: all of study.parallel where there is no memory for as many processes or copies of the model, or where a plan "
                 "predicts at least 20% less time; else 1."),
+    NAME(study.share_devices, FREE, "auto", share_choices,
+         .help = "Whether trials that run at the same time may be on one device. auto: one more comes to a GPU, or to the "
+                 "cores of a CPU, only where that is predicted to do more than a tenth of a trial more in the time of one, by what "
+                 "steps keep busy of arithmetic, memory, link and cores; until then it waits with its memory planned. "
+                 "always: wherever there is memory for it. never: one trial a device. Trials of a pack (study.pack) are one. "
+                 "What was predicted and seen is in `ftengine study show` and on the study's page."),
     INT(study.devices_per_trial, FREE, "1", 1, 64, .unit = "devices", .elsewhere = "gpus_per_trial resources_per_trial",
         .help = "How many devices train a trial together, as a run with so many in device.name: 2 with "
                 "device.name=cpu is two processes that divide the threads of the trial's worker, with the results of "

@@ -34,6 +34,7 @@ typedef struct ft_study_options {
     int64_t no_improvement, completed;     // trials; 0: never; FT_AUTO: when nothing better is to be expected
     int64_t max_failures;                  // in a row; 0: never
     int64_t parallel;                      // workers; FT_AUTO: as many as suit the machine
+    const char *share_devices;             // auto | always | never
     int64_t pack;                          // trials of a worker at a time; FT_AUTO: what pays
     int64_t devices_per_trial;             // ranks of a trial
     int64_t worker_trials;                 // after which a worker is replaced; 0: never

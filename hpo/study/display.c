@@ -121,6 +121,7 @@ static size_t add_slot(const ft_slot *slot, char *out, size_t size) {
     if (!isnan(slot->value)) snprintf(value, sizeof value, " %.4g", slot->value);
     if (slot->steps > 0) snprintf(of, sizeof of, "/%lld", (long long)slot->steps);
     if (slot->state == FT_SLOT_PLANNING) return (size_t)snprintf(out, size, "  | %lld begins", (long long)slot->number);
+    if (slot->state == FT_SLOT_WAITING && slot->neighbour.since > 0) return (size_t)snprintf(out, size, "  | %lld waits for its neighbours", (long long)slot->number);
     if (slot->state == FT_SLOT_WAITING)
         return (size_t)snprintf(out, size, "  | %lld waits for %s", (long long)slot->number,
                                 ft_bytes_text(slot->planned, memory));

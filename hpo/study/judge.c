@@ -155,6 +155,7 @@ ft_status ft_tuning_set_end(ft_tuning *t, int64_t number, const char *status, co
     for (char *c = t->ended.error; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20) *c = ' ';
     FT_TRY(set_text(t, number, "status", status));
+    FT_TRY(ft_neighbours_store(t, number));
     return error[0] != '\0' ? set_text(t, number, "error", error) : FT_OK;
 }
 

@@ -199,12 +199,25 @@ void ft_slots_close(ft_tuning *t) {
 
 // ---- whose turn it is -----------------------------------------------------------------------------------------------
 
-static ft_slot *next_in_turn(const ft_tuning *t) { // NULL: nobody's
+// Where one more does not pay.
+static void hold_back(ft_tuning *t, ft_turn turns[FT_TURNS_LIMIT]) {
+    bool there[FT_TURNS_LIMIT];
+    for (int i = 0; i < t->slot_count; i++) {
+        ft_slot *slot = &t->slots[i];
+        if (slot->state != FT_SLOT_WAITING || slot->leaving || ft_neighbours_may(t, slot)) continue;
+        for (int k = 0; k < t->slot_count; k++)
+            there[k] = ft_neighbours_meet(slot, &t->slots[k]);
+        ft_turns_hold(turns, t->slot_count, i, there);
+    }
+}
+
+static ft_slot *next_in_turn(ft_tuning *t) { // NULL: nobody's
     ft_turn turns[FT_TURNS_LIMIT];
     for (int i = 0; i < t->slot_count; i++) {
         turns[i] = t->slots[i].turn;
         turns[i].waits = t->slots[i].state == FT_SLOT_WAITING && !t->slots[i].leaving;
     }
+    hold_back(t, turns);
     const int next = ft_turns_next(turns, t->slot_count, t->room);
     return next >= 0 ? &t->slots[next] : NULL;
 }
@@ -231,6 +244,7 @@ ft_status ft_slots_turns(ft_tuning *t) {
 static void entered(ft_tuning *t, ft_slot *slot) {
     ft_turn turns[FT_TURNS_LIMIT];
     slot->state = FT_SLOT_TRAINING;
+    ft_neighbours_changed(t);
     for (int i = 0; i < t->slot_count; i++) {
         turns[i] = t->slots[i].turn;
         turns[i].waits = t->slots[i].state == FT_SLOT_WAITING;
@@ -258,6 +272,8 @@ static void note(ft_tuning *t, ft_slot *slot, const char *is, const json_t *mess
         if (strcmp(is, "full") == 0) return;
         slot->planned = bytes_of(message, "bytes");
         ft_turns_wait(&slot->turn, slot->sign, t->room);
+    } else if (strcmp(is, "priced") == 0) {
+        ft_neighbours_priced(slot, message);
     } else if (strcmp(is, "entered") == 0) {
         const char *device = json_string_value(json_object_get(message, "device"));
         const char *ledger = json_string_value(json_object_get(message, "ledger"));
@@ -273,6 +289,7 @@ static void note(ft_tuning *t, ft_slot *slot, const char *is, const json_t *mess
             slot->steps = (int64_t)json_integer_value(json_object_get(message, "steps"));
             slot->bytes = bytes_of(message, "bytes");
         }
+        ft_neighbours_sign(t, slot, now, step);
         slot->lines |= json_is_true(json_object_get(message, "logged"));
     }
 }
@@ -283,6 +300,7 @@ static ft_status tell_end(ft_tuning *t, ft_slot *slot, ft_trial_end *end, ft_slo
     end->accelerator = slot->place.accelerator;
     slot->state = FT_SLOT_IDLE;
     t->room++;
+    ft_neighbours_changed(t);
     ft_status status = ended(t, slot, end);
     if (status == FT_OK) return FT_OK;
     ft_error error; // it has left its worker, whatever could not be stored of it

@@ -3,6 +3,7 @@
 #define FT_HPO_STUDY_SLOTS_H
 
 #include "engine/train/room/admission.h"
+#include "hpo/study/neighbours.h"
 #include "hpo/study/study.h"
 #include "hpo/study/trial.h"
 #include "hpo/study/turns.h"
@@ -29,6 +30,7 @@ struct ft_slot {
     bool keeps;                // a checkpoint, also when it is pruned
     bool thawed;               // takes over a trial that was pruned: no pruner judges it
     ft_candidate place;        // where the trial has its memory: name, ledger, capacity, whether it is an accelerator
+    ft_neighbour neighbour;    // of those on its device
     bool alone;                // told, with its turn, that no other trial holds memory
     bool lines;                // metrics.jsonl may have lines that were not read
     double sign, left;         // ft_now(): of the last sign of life, when asked to stop

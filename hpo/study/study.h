@@ -114,6 +114,11 @@ typedef struct ft_tuning {
     int64_t fresh;          // the trial that this process asked for last, -1: the last one was in the queue
     uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
     double room_looked;     // when it was counted last
+    uint64_t company;       // counts the moments at which a trial came to a device or left one
+    struct {                // steps of trials that had their device alone, in this call
+        double seconds, predicted;
+        int64_t steps;
+    } alone;
     double held;            // since when, or last told, a trial waits for its directory; 0: none does
     double beat;            // when the trials' heartbeats were stored last
     bool outside;           // somebody else stopped a trial: the machine is going down, or a person did it
@@ -250,7 +255,7 @@ ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study
 // worker begins, which removes the run.json of an earlier boot.
 bool ft_boot_is_same(const char *directory);
 ft_status ft_boot_mark(const char *directory);
-// slots.h: workers and the trials in them. disk.h: room on the study's disk.
+// slots.h: workers and the trials in them. neighbours.h: those that are on one device. disk.h: room on the study's disk.
 // best.c: best.ini, front/, and what stays on disk.
 bool ft_tuning_keeps_few(const ft_tuning *tuning); // no model, or that of the best trial in the one objective
 // Before a trial is said to be complete. *replaces: the model of another one may be removed for its sake, so that has to be on

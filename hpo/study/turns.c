@@ -17,6 +17,12 @@ void ft_turns_wait(ft_turn *turn, double now, uint64_t room) {
     *turn = (ft_turn){.waits = true, .since = now, .tried = room - 1};
 }
 
+void ft_turns_hold(ft_turn *turns, int count, int who, const bool *there) {
+    turns[who].waits = false;
+    for (int i = 0; i < count && turns[who].passed >= FT_TURNS_PASSED; i++)
+        if (there[i] && turns[i].since > turns[who].since) turns[i].waits = false;
+}
+
 void ft_turns_entered(ft_turn *turns, int count, int who) {
     turns[who].waits = false;
     for (int i = 0; i < count; i++)

@@ -23,6 +23,9 @@ typedef struct ft_turn {
 void ft_turns_wait(ft_turn *turn, double now, uint64_t room);
 // Who may try now: an index, -1: nobody.
 int ft_turns_next(const ft_turn *turns, int count, uint64_t room);
+// `who` waits for something else than room, and may not try now. Others go first, until it was passed FT_TURNS_PASSED times: then none that came
+// later and wants the same device may, whatever room there is. there [count]: whether each would be where `who` will.
+void ft_turns_hold(ft_turn *turns, int count, int who, const bool *there);
 // `who` has got its memory, and waits no more.
 void ft_turns_entered(ft_turn *turns, int count, int who);
 

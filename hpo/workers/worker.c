@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "engine/train/room/observer.h"
 #include "hpo/workers/channel.h"
 #include "hpo/workers/internal.h"
 
@@ -31,6 +32,13 @@ void ft_worker_alive(ft_worker *w, int64_t step, int64_t steps, size_t bytes, bo
 void ft_worker_entered(ft_worker *w, const ft_worker_place *place) {
     tell(w, json_pack("{s:s, s:s, s:s, s:I, s:b}", "is", "entered", "device", place->device, "ledger", place->ledger, "capacity",
                       (json_int_t)place->capacity, "accelerator", place->accelerator));
+}
+
+void ft_worker_priced(ft_worker *w, const char *ledger, const ft_step_price *price) {
+    const ft_plan_work *work = &price->work;
+    tell(w, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "is", "priced", "ledger", ledger, "seconds", price->seconds, "occupied",
+                      work->occupied, "computing", work->computing, "moving", work->moving, "starting", work->starting, "travelling",
+                      work->travelling, "threads", price->threads));
 }
 
 // The message is sent before the signal that brings a run here.

@@ -12,6 +12,8 @@
 //                                                        day; comes with a SIGTERM, which reaches a trial that trains,
 //                                                        as this does one that still begins
 // It ends when the socket does. From the worker:
+//     {"is": "priced", "ledger": "cpu", "seconds": s, "occupied": s, "computing": s, "moving": s, "starting": s, "travelling": s, "threads": n}
+//                                                        what a step is predicted to take (ft_step_price), before:
 //     {"is": "planned", "bytes": n}                      the memory is known, and is reserved at its turn
 //     {"is": "full"}                                     it tried, and there was no room: another turn, please
 //     {"is": "entered", "device": "cpu", "ledger": "cpu", "capacity": n, "accelerator": false}
@@ -56,6 +58,8 @@ ft_status ft_worker_serve_pack(int count, const int *sockets, const char *study,
 // For the function: what a run's observer is told (engine/train/room/observer.h).
 void ft_worker_alive(ft_worker *worker, int64_t step, int64_t steps, size_t bytes, bool logged);
 ft_status ft_worker_turn(ft_worker *worker, size_t bytes, bool full, bool *alone);
+struct ft_step_price; // engine/train/room/observer.h
+void ft_worker_priced(ft_worker *worker, const char *ledger, const struct ft_step_price *price);
 typedef struct ft_worker_place { // where a trial has reserved its memory
     const char *device, *ledger; // names: for people, and of the ledger's file
     size_t capacity;             // bytes that all reservations there together may have

@@ -196,8 +196,13 @@ ft_rates ft_rates_of(const ft_target *target) {
     return (ft_rates){.flops = 60e9 * threads, .bytes = 10e9 * (threads < 8 ? threads : 8), .half_rows = 26, .op_seconds = 2e-6};
 }
 
+double ft_cost_computing(ft_cost c, ft_rates r) {
+    return c.flops / (c.rows > 0 ? r.flops * c.rows / (c.rows + r.half_rows) : r.flops);
+}
+
+double ft_cost_moving(ft_cost c, ft_rates r) { return c.bytes / r.bytes; }
+
 double ft_cost_seconds(ft_cost c, ft_rates r) {
-    double flops = c.rows > 0 ? r.flops * c.rows / (c.rows + r.half_rows) : r.flops;
-    double computing = c.flops / flops, moving = c.bytes / r.bytes;
+    const double computing = ft_cost_computing(c, r), moving = ft_cost_moving(c, r);
     return (computing > moving ? computing : moving) + r.op_seconds;
 }

@@ -36,5 +36,7 @@ ft_rates ft_rates_of(const ft_target *target);
 void ft_plan_set_rates(ft_device *device, ft_rates rates);
 // The longer of computing and moving, and the start.
 double ft_cost_seconds(ft_cost cost, ft_rates rates);
+double ft_cost_computing(ft_cost cost, ft_rates rates); // of that, had it nothing to move
+double ft_cost_moving(ft_cost cost, ft_rates rates);    // had it nothing to compute
 
 #endif

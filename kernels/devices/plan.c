@@ -19,6 +19,7 @@ typedef struct plan_device {
     ft_rates rates;
     double seconds[FT_STREAM_COPY + 1]; // when what is queued on each stream would be done, at these rates
     double products;                    // what of it are matrix products
+    ft_plan_work work;
     char name[32];
 } plan_device;
 
@@ -48,7 +49,9 @@ static void plan_buffer_free(ft_device *device, void *data, size_t bytes) { plan
 // Over the link to the host, where the device has one.
 static void travel(ft_device *device, ft_stream_kind stream, size_t bytes) {
     plan_device *p = plan_of(device);
-    if (p->rates.link > 0) p->seconds[stream] += (double)bytes / p->rates.link;
+    if (p->rates.link <= 0) return;
+    p->seconds[stream] += (double)bytes / p->rates.link;
+    p->work.travelling += (double)bytes / p->rates.link;
 }
 
 static ft_status plan_upload(ft_device *device, void *to_device, const void *from_host, size_t bytes) {
@@ -145,11 +148,21 @@ static void plan_close(ft_device *device) { free(plan_of(device)); }
 static const ft_device_functions of_host = {COMMON};
 static const ft_device_functions of_own_memory = {COMMON, .host_alloc = plan_host_alloc, .host_free = plan_host_free};
 
+static void add_work(ft_plan_work *w, ft_cost cost, ft_rates rates) {
+    const double computing = ft_cost_computing(cost, rates), moving = ft_cost_moving(cost, rates);
+    w->occupied += computing > moving ? computing : moving;
+    w->computing += computing;
+    w->moving += moving;
+    w->starting += rates.op_seconds;
+}
+
 #define FT_OP(name, what)                                                                                              \
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
         plan_device *p = plan_of(device);                                                                              \
         FT_TRY(ft_##name##_check(&device->target, args));                                                              \
-        const double seconds = ft_cost_seconds(ft_##name##_cost(args), p->rates);                                      \
+        const ft_cost cost = ft_##name##_cost(args);                                                                   \
+        const double seconds = ft_cost_seconds(cost, p->rates);                                                        \
+        add_work(&p->work, cost, p->rates);                                                                            \
         p->seconds[FT_STREAM_COMPUTE] += seconds;                                                                      \
         if (strcmp(#name, "gemm") == 0) p->products += seconds;                                                        \
         return FT_OK;                                                                                                  \
@@ -166,6 +179,8 @@ static const ft_op_table plan_ops = {
 double ft_plan_seconds(const ft_device *device) { return ((const plan_device *)device)->seconds[FT_STREAM_COMPUTE]; }
 
 double ft_plan_product_seconds(const ft_device *device) { return ((const plan_device *)device)->products; }
+
+ft_plan_work ft_plan_work_of(const ft_device *device) { return ((const plan_device *)device)->work; }
 
 void ft_plan_set_rates(ft_device *device, ft_rates rates) { plan_of(device)->rates = rates; }
 

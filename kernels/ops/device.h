@@ -97,6 +97,16 @@ ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, f
 // included: a figure to compare plans by.
 double ft_plan_seconds(const ft_device *device);
 double ft_plan_product_seconds(const ft_device *device); // of them, those of matrix products
+// The same by what is kept busy, in seconds. occupied + starting is what the ops take; moving goes on beside computing, and what is copied over
+// the link beside both.
+typedef struct ft_plan_work {
+    double occupied;   // of every op the longer of computing and moving
+    double computing;  // arithmetic
+    double moving;     // between arithmetic and the device's memory
+    double starting;   // ops are started
+    double travelling; // copies to and from the host, where the device has memory of its own
+} ft_plan_work;
+ft_plan_work ft_plan_work_of(const ft_device *device);
 void ft_device_close(ft_device *device); // NULL is fine
 
 #endif

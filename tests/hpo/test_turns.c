@@ -49,11 +49,25 @@ static void test_a_new_wait_is_passed_anew(void **state) {
     assert_int_equal(ft_turns_next(t, 2, 7), 0); // it has not tried yet
 }
 
+// One that is held back lets others go first, a few times; then those of its device that came later wait too.
+static void test_who_is_held_back_keeps_its_device(void **state) {
+    const bool there[3] = {true, true, false};
+    for (int passed = 0; passed <= FT_TURNS_PASSED; passed++) {
+        ft_turn t[3] = {{true, 1, passed, 0}, {true, 2, 0, 0}, {true, 3, 0, 0}};
+        ft_turns_hold(t, 3, 0, there);
+        assert_int_equal(ft_turns_next(t, 3, 1), passed < FT_TURNS_PASSED ? 1 : 2); // the last one goes elsewhere
+    }
+    ft_turn t[3] = {{true, 5, FT_TURNS_PASSED, 0}, {true, 2, 0, 0}, {false, 9, 0, 0}};
+    ft_turns_hold(t, 3, 0, there);
+    assert_int_equal(ft_turns_next(t, 3, 1), 1); // it came before
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_longest_waiting_goes_first),
         cmocka_unit_test(test_nobody_is_passed_for_ever),
         cmocka_unit_test(test_a_new_wait_is_passed_anew),
+        cmocka_unit_test(test_who_is_held_back_keeps_its_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

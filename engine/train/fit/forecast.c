@@ -7,6 +7,14 @@
 #include "engine/train/room/observer.h"
 #include "kernels/devices/devices.h"
 
+static ft_status find_price(ft_room *room, ft_rehearsal *r) {
+    const ft_run_observer *observer = ft_run_observer_of();
+    const ft_target *target = &room->device->target;
+    if (observer == NULL || observer->priced == NULL) return FT_OK;
+    room->price.threads = target->backend == FT_BACKEND_CPU ? target->threads * (room->ranks != NULL ? room->ranks->ranks : 1) : 0;
+    return ft_rehearsal_work(r, &room->price.seconds, &room->price.work);
+}
+
 static ft_status forecast(ft_room *room, size_t limit) {
     ft_rehearsal r;
     ft_status status = ft_rehearse_again(room, room->config, limit, &r);
@@ -14,6 +22,7 @@ static ft_status forecast(ft_room *room, size_t limit) {
         room->planned = ft_memory_read(r.room.memory);
         ft_memory_expect(room->memory, &room->planned);
         ft_host_plan(&r.room, &room->planned, room->planned.peak_reserved + room->planned.peak_common, 0, &room->host);
+        status = find_price(room, &r);
     }
     if (status == FT_NO_MEMORY && r.room.memory != NULL) (void)ft_memory_refused(r.room.memory, &room->refusal);
     ft_error error;

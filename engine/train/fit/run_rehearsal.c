@@ -113,19 +113,56 @@ static double average_step(const ft_room *room) {
     return job->without_data ? sequences * job->max_length : sequences * (double)data->tokens / (double)data->sequences;
 }
 
+// What is counted on the room's device.
+typedef struct counted {
+    double seconds, products;
+    ft_plan_work work;
+} counted;
+
+static counted count(const ft_device *device) {
+    return (counted){ft_plan_seconds(device), ft_plan_product_seconds(device), ft_plan_work_of(device)};
+}
+
+// Of a step that took from `before` to `step`, and what it does once from there to `end`.
+static double average(double before, double step, double end, double batches) {
+    const double once = end - step;
+    return once + (step - before - once) * batches;
+}
+
 // As many micro-batches of the largest size as hold an average step, and what a step does once.
-ft_status ft_rehearsal_price(ft_rehearsal *r, double *seconds, double *products) {
+static ft_status price(ft_rehearsal *r, counted *all) {
     ft_room *room = &r->room;
     ft_step *s = &r->step;
     const ft_step_sizes sizes = ft_room_sizes(room);
-    double before = ft_plan_seconds(room->device), products_before = ft_plan_product_seconds(room->device);
+    const counted a = count(room->device);
     FT_TRY(ft_rehearse_step(&room->model, room->config, &sizes, &s->buffers.device, s->losses, s->step_state, s->update_state));
-    double step = ft_plan_seconds(room->device);
+    const counted b = count(room->device);
     FT_TRY(ft_rehearse_step_without_batches(&room->model, room->config, &sizes, s->losses, s->step_state, s->update_state));
-    double once = ft_plan_seconds(room->device) - step;
+    const counted c = count(room->device);
     const double batches = average_step(room) / (double)sizes.train.tokens;
-    *seconds = once + (step - before - once) * batches;
-    if (products != NULL) *products = (ft_plan_product_seconds(room->device) - products_before) * batches;
+    all->seconds = average(a.seconds, b.seconds, c.seconds, batches);
+    all->products = (b.products - a.products) * batches;
+    all->work = (ft_plan_work){.occupied = average(a.work.occupied, b.work.occupied, c.work.occupied, batches),
+                               .computing = average(a.work.computing, b.work.computing, c.work.computing, batches),
+                               .moving = average(a.work.moving, b.work.moving, c.work.moving, batches),
+                               .starting = average(a.work.starting, b.work.starting, c.work.starting, batches),
+                               .travelling = average(a.work.travelling, b.work.travelling, c.work.travelling, batches)};
+    return FT_OK;
+}
+
+ft_status ft_rehearsal_price(ft_rehearsal *r, double *seconds, double *products) {
+    counted all;
+    FT_TRY(price(r, &all));
+    *seconds = all.seconds;
+    if (products != NULL) *products = all.products;
+    return FT_OK;
+}
+
+ft_status ft_rehearsal_work(ft_rehearsal *r, double *seconds, ft_plan_work *work) {
+    counted all;
+    FT_TRY(price(r, &all));
+    *seconds = all.seconds;
+    *work = all.work;
     return FT_OK;
 }
 

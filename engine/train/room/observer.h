@@ -4,6 +4,7 @@
 #define FT_OBSERVER_H
 
 #include "base/status.h"
+#include "kernels/ops/device.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,14 @@
 struct ft_candidate; // admission.h
 struct ft_memory;
 struct ft_host_limits; // kernels/host_limits.h
+
+// What an optimizer step of a run is predicted to take while it has its device alone, and what it keeps busy meanwhile: figures to compare
+// runs by (kernels/devices/cost.h).
+typedef struct ft_step_price {
+    double seconds;    // 0: nobody knows
+    ft_plan_work work; // of them
+    int threads;       // of the CPU, of all ranks together; 0: it is a GPU
+} ft_step_price;
 
 typedef struct ft_run_observer {
     void *context;
@@ -23,6 +32,8 @@ typedef struct ft_run_observer {
     // it has tried, and there was no room. *alone: nobody else of the watcher's has memory there, so that waiting for the
     // watcher's own runs would be in vain, and device.wait decides as for a run that nobody watches.
     ft_status (*turn)(void *context, size_t bytes, bool full, bool *alone);
+    // Before its first turn: where it will be, and what a step takes. NULL: nobody asks, and nothing is counted.
+    void (*priced)(void *context, const struct ft_candidate *where, const ft_step_price *price);
     // It has reserved them there.
     void (*entered)(void *context, const struct ft_candidate *where);
     // It has ended, well or not, and had reserved so much at most. NULL: nobody asks.

@@ -215,6 +215,8 @@ ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     request.driver = room->budget.graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
+    if (observer != NULL && observer->priced != NULL && room->price.seconds > 0)
+        observer->priced(observer->context, &where, &room->price);
     if (room->ranks != NULL) FT_TRY(enter_ranks(room, &where, &request));
     else if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
     else FT_TRY(enter(room, &where, &request, request.wait));

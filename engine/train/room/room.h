@@ -13,6 +13,7 @@
 #include "engine/train/room/fitting.h"
 #include "engine/train/room/gemm_tuning.h"
 #include "engine/train/room/host.h"
+#include "engine/train/room/observer.h"
 #include "engine/train/room/ranks.h"
 
 // Weights and moments on their way from one device to another.
@@ -54,6 +55,7 @@ typedef struct ft_room {
     ft_carried_state carried;  // for the next state that is built
     ft_memory_counters planned; // by the forecast
     ft_host_memory host;       // of the process; by the forecast too
+    ft_step_price price;       // the same, where a watcher asks (observer.h); else {0}
     ft_memory_refusal refusal; // of the forecast; bytes 0: there was none
     ft_arena arena;
 } ft_room;
