@@ -277,6 +277,7 @@ typedef struct ft_config {
         int64_t channels; // of NCCL, on every GPU of several
         ft_shard_kind shard; // what of AdamW's state is dealt out among them
         int64_t max_restarts; // when a rank is lost
+        int64_t min_ranks;    // with which it goes on then
     } distributed;
     struct {
         const char *dir; // "" = runs/<config>-NNN
