@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,6 +45,7 @@ typedef struct launch {
     char **argv;
     const char *command; // of ftengine, that a rank runs
     int first;           // that is started: 1 where this process is rank 0
+    int out;             // of results; -1: of this process
     ft_shared_watch *watch;
     child child[FT_GROUP_RANKS];
     int dead; // the first that was killed, -1: none
@@ -55,14 +57,16 @@ typedef struct launch {
 } launch;
 
 // In the child: only calls that are safe between fork and exec.
-static void become_rank(const char *program, char **arguments, int rank, int null, pid_t parent) {
+// out: of results, for the first rank; -1: as they are here.
+static void become_rank(const char *program, char **arguments, int rank, int null, int out, pid_t parent) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(SIGINT, &standard, NULL);
     sigaction(SIGTERM, &standard, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127); // it died before the line above
     if (dup2(null, STDIN_FILENO) < 0) _exit(127);
-    if (rank > 0 && dup2(null, STDOUT_FILENO) < 0) _exit(127); // results are the first one's
+    if (rank > 0) out = null; // results are the first one's
+    if (out >= 0 && dup2(out, STDOUT_FILENO) < 0) _exit(127);
     execv(program, arguments);
     _exit(127);
 }
@@ -79,7 +83,7 @@ static ft_status start(launch *l, int rank, int null) {
     memcpy(arguments, first, sizeof first);
     if (l->argc > 0) memcpy(arguments + 5, l->argv, (size_t)l->argc * sizeof *arguments);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become_rank(program != NULL ? program : "/proc/self/exe", arguments, rank, null, parent);
+    if (pid == 0) become_rank(program != NULL ? program : "/proc/self/exe", arguments, rank, null, l->out, parent);
     const int error = errno;
     free(arguments);
     if (pid < 0) return ft_fail_errno(FT_FAILED, error, "device.name", "cannot start rank %d", rank);
@@ -240,6 +244,7 @@ typedef struct restarts {
     int argc; // of the command line
     char **argv;
     bool same; // devices as there
+    int out;   // results of the last attempt: of those before nobody wants to know
 } restarts;
 
 // GPUs are known by what does not change when one is lost: the others get new numbers.
@@ -344,11 +349,23 @@ static ft_status prepare(restarts *r, launch *l) {
     return arguments_of(r, l);
 }
 
+static ft_status show_results(const restarts *r) {
+    char bytes[4096];
+    ssize_t got = 0;
+    bool failed = lseek(r->out, 0, SEEK_SET) != 0;
+    while (!failed && (got = read(r->out, bytes, sizeof bytes)) > 0)
+        for (ssize_t at = 0, put; !failed && at < got; at += put)
+            failed = (put = write(STDOUT_FILENO, bytes + at, (size_t)(got - at))) < 0;
+    return failed || got < 0 ? ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write") : FT_OK;
+}
+
 static ft_status go_on(restarts *r) {
     char note[FT_SHARED_NOTE] = "";
     launch l = {.argc = r->argc, .argv = r->argv};
     for (;;) {
-        l = (launch){.ranks = r->attempts.devices, .argc = l.argc, .argv = l.argv, .command = "rank", .dead = -1, .failed_rank = -1};
+        l = (launch){.ranks = r->attempts.devices, .argc = l.argc, .argv = l.argv, .command = "rank", .out = r->out, .dead = -1, .failed_rank = -1};
+        if (ftruncate(r->out, 0) != 0 || lseek(r->out, 0, SEEK_SET) != 0)
+            return ft_fail_errno(FT_FAILED, errno, "ranks", "cannot keep their results");
         const ft_status status = attempt(&l, note);
         if (r->dir[0] == '\0') memcpy(r->dir, note, sizeof r->dir);
         if (status == FT_OK || !may_go_on(r, &l, status)) return status;
@@ -367,7 +384,16 @@ ft_status ft_ranks_run(const ft_config *config, int argc, char **argv) {
         ft_device_list_name(names, i, r.attempts.device[i].name);
     ft_stop_begin();
     if (r.most > 0) name_gpus(&r.attempts, ft_device_list_is_apart(names));
-    const ft_status status = go_on(&r);
+    r.out = memfd_create("results of ranks", MFD_CLOEXEC);
+    ft_status status = r.out >= 0 ? go_on(&r) : ft_fail_errno(FT_FAILED, errno, "ranks", "cannot keep their results");
+    ft_error error;
+    ft_error_save(&error);
+    const ft_status shown = r.out >= 0 ? show_results(&r) : FT_OK;
+    if (status == FT_OK)
+        status = shown;
+    else
+        ft_error_restore(&error);
+    if (r.out >= 0) close(r.out);
     json_decref(r.untold);
     ft_arena_free(&r.arena);
     return status;
@@ -548,7 +574,7 @@ static ft_status lead(launch *l, ft_rank_work work, void *context) {
 }
 
 ft_status ft_ranks_lead(int ranks, const char *command, int argc, char **argv, ft_rank_work work, void *context) {
-    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .command = command, .first = 1, .dead = -1};
+    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .command = command, .first = 1, .out = -1, .dead = -1};
     FT_TRY(ft_shared_group_create(ranks, &l.file));
     ft_status status = ft_shared_watch_open(l.file, &l.watch);
     if (status == FT_OK) status = lead(&l, work, context);

@@ -25,7 +25,7 @@ lose() {
     for _ in $(seq "$3"); do
         before=$(restarts)
         for _ in $(seq 12000); do
-            if [ "$(grep -cs "training   " "$run/train.log")" -gt "$before" ] && rank=$(pgrep -P "$pid" -f "rank $1 $2 "); then
+            if [ "$(grep -hs "training   " "$run/train.log" | wc -l)" -gt "$before" ] && rank=$(pgrep -P "$pid" -f "rank $1 $2 "); then
                 kill -9 "$rank"
                 break
             fi

@@ -61,7 +61,7 @@ in_err0 "ranks      3 on "
 same calm run
 
 # By its directory, which has the devices of the time before.
-expect 0 "$FTENGINE" train calm/config.ini output.dir=list output.exists=new device.name=cpu,cpu train.max_steps=60 train.warmup_steps=3
+expect 0 "$FTENGINE" train calm/config.ini output.dir=list output.exists=new device.name=cpu,cpu train.max_steps=60 train.warmup_steps=3 output.save_total_limit=9
 rm -r list/checkpoints/step-00000060
 common=list
 world 3 0
