@@ -56,7 +56,7 @@ from two 1 one-left
 breaks one refused 0 0,1 distributed.max_restarts=2 distributed.shard=gradients
 says "$loss"
 says ", with 1 rank instead of 2: cuda:1 is left out"
-[ "$(json one/run.json 'd["device"], d.get("devices"), d["status"], len(d["restarts"])')" = "('cuda', None, 'completed', 1)" ] || fail "one: $(json one/run.json 'd["device"], d.get("devices")')"
+[ "$(json one/run.json 'd["device"], d.get("devices"), d["status"], len(d["restarts"])')" = "('cuda:0', None, 'completed', 1)" ] || fail "one: $(json one/run.json 'd["device"], d.get("devices")')"
 same one-left one
 
 breaks few gone 1 0,1,2 distributed.max_restarts=2 distributed.min_ranks=3
