@@ -90,7 +90,9 @@ def disturbed(run, ranks, quota, away, draw):
         except ProcessLookupError:
             continue
         killed, last = killed + 1, time.monotonic()
-    kept_away = keep_away(process, log, draw) if away and killed == quota else 0
+    if away:
+        time.sleep(draw.uniform(0, 0.3))
+    kept_away = keep_away(process, log, draw) if away else 0
     last = time.monotonic()
     try:
         code = process.wait(PATIENCE)
@@ -116,7 +118,9 @@ def main():
         while killed < wanted:
             runs += 1
             run, ranks = place / f"run-{runs}", draw.choice([2, 3, 4])
-            count, kept_away, told, without, seconds = disturbed(run, ranks, min(draw.randint(4, LONGEST), wanted - killed), runs % 2 == 1, draw)
+            away = runs % 2 == 1
+            quota = draw.randint(0, 2) if away else draw.randint(4, LONGEST)
+            count, kept_away, told, without, seconds = disturbed(run, ranks, min(quota, wanted - killed), away, draw)
             killed, restarts, left_out = killed + count, restarts + told - kept_away, left_out + (kept_away >= 3 and without > 0)
             print(f"run {runs}: {ranks} ranks, {count} kills and {kept_away} of one that stayed away, {told} restarts, {without} left out, "
                   f"ended {seconds:.1f} s after the last", flush=True)
