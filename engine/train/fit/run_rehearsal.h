@@ -20,7 +20,7 @@ ft_status ft_rehearse_again(const ft_room *room, const ft_config *config, size_t
 // What an optimizer step of the job's data would take, once it was rehearsed: kernels/devices/cost.h. products (may be NULL): of it, the
 // matrix products.
 ft_status ft_rehearsal_price(ft_rehearsal *rehearsal, double *seconds, double *products);
-// The same once more, with a note of when the gradients of the step's last micro-batch come to which point (engine/model/state/gradients.h);
+// The same once more, with a note of when the gradients of the step's last micro-batch come to which point (engine/model/gradients/gradients.h);
 // *seconds: of such a step, as above. The last note is where the update begins.
 ft_status ft_rehearsal_backward(ft_rehearsal *rehearsal, struct ft_backward_notes *notes, double *seconds);
 ft_status ft_rehearsal_close(ft_rehearsal *rehearsal); // FT_FAILED on a leak

@@ -1,6 +1,6 @@
-#include "engine/model/state/gradient_sums.h"
+#include "engine/model/gradients/gradient_sums.h"
 
-#include "engine/model/state/gradient_parts.h"
+#include "engine/model/gradients/gradient_parts.h"
 
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #ifndef FT_GRADIENT_SUMS_H
 #define FT_GRADIENT_SUMS_H
 
-#include "engine/model/state/buckets.h"
+#include "engine/model/gradients/buckets.h"
 
 typedef struct ft_gradient_sums {
     ft_group *group; // NULL: there is none, and nothing is summed
