@@ -16,7 +16,7 @@ static void set_text(char *out, size_t size, const char *format, va_list args) {
 
 static void begin(ft_status code, const char *where) {
     current.code = code;
-    current.disk_full = current.locked = false;
+    current.disk_full = current.locked = current.device = false;
     current.hints = 0;
     current.where[0] = '\0';
     if (where != NULL) snprintf(current.where, sizeof current.where, "%s", where);
@@ -119,6 +119,8 @@ ft_status ft_error_code(void) { return current.code; }
 bool ft_error_disk_full(void) { return current.disk_full; }
 void ft_error_is_locked(void) { current.locked = true; }
 bool ft_error_locked(void) { return current.locked; }
+void ft_error_is_of_device(void) { current.device = true; }
+bool ft_error_of_device(void) { return current.device; }
 void ft_error_clear(void) { memset(&current, 0, sizeof current); }
 void ft_error_save(ft_error *out) { *out = current; }
 void ft_error_restore(const ft_error *in) { current = *in; }

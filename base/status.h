@@ -46,11 +46,14 @@ bool ft_error_disk_full(void); // nothing is wrong but that: with more room the 
 // Nothing is wrong but that another process keeps what is wanted locked. Whoever has met it says so of the present error.
 void ft_error_is_locked(void);
 bool ft_error_locked(void);
+// A device is broken or gone, as its driver says, and not what was asked of it: another process may do the same work.
+void ft_error_is_of_device(void);
+bool ft_error_of_device(void);
 void ft_error_clear(void);
 // An error handed from one thread to another (workers): copy out, then set in the receiving thread.
 typedef struct ft_error {
     ft_status code;
-    bool disk_full, locked;
+    bool disk_full, locked, device;
     char message[1024];
     char where[512];
     int hints;

@@ -168,10 +168,21 @@ ft_status ft_launched_train(const ft_rank *me, const ft_section *const *sections
     return status;
 }
 
-void ft_launched_again(ft_config *config, const ft_ranks *ranks) {
-    if (ranks->attempt == 0 || config->output.exists != FT_EXISTS_ERROR) return;
+void ft_launched_again(ft_config *config, int attempt) {
+    if (attempt == 0 || config->output.exists != FT_EXISTS_ERROR) return;
     config->output.exists = FT_EXISTS_RESUME;
-    ft_info("attempt    %d of the launcher: goes on where the last one was", ranks->attempt);
+    ft_info("attempt    %d of the launcher: goes on where the last one was", attempt);
+}
+
+// The first GPUs in their order, as a run has them that a launcher started with another number of ranks.
+static bool is_of_launcher(const char *names, int count) {
+    char name[FT_DEVICE_NAME], expected[FT_DEVICE_NAME];
+    for (int i = 0; i < count; i++) {
+        ft_device_list_name(names, i, name);
+        snprintf(expected, sizeof expected, "cuda:%d", i);
+        if (strcmp(name, expected) != 0) return false;
+    }
+    return true;
 }
 
 ft_status ft_launched_devices(ft_config *config, int ranks) {
@@ -179,6 +190,10 @@ ft_status ft_launched_devices(ft_config *config, int ranks) {
     ft_device_facts facts;
     const int count = ft_device_list_count(config->device.name);
     if (count == ranks) return FT_OK;
+    if (count > 1 && config->output.exists == FT_EXISTS_RESUME && is_of_launcher(config->device.name, count)) {
+        config->device.name = ft_device_list_of_gpus(&config->arena, ranks);
+        return config->device.name != NULL ? FT_OK : FT_NO_MEMORY;
+    }
     ft_device_list_name(config->device.name, 0, name);
     for (int i = 1; i < count; i++) {
         ft_device_list_name(config->device.name, i, other);

@@ -12,11 +12,11 @@ ft_status ft_launched_train(const ft_rank *me, const ft_section *const *sections
 
 // device.name is one device a rank: a single name is that of each, and so is a list of one name, as a run has it that
 // was of another number of ranks. A single GPU, and cuda:all, are as many of them as there are ranks, from the first
-// on.
+// on; so are the first GPUs of a run that goes on and had another number of them.
 ft_status ft_launched_devices(ft_config *config, int ranks);
 
-// A launcher that has started all ranks again after a failure means the run that there is, where the configuration has
-// any run there for an error.
-void ft_launched_again(ft_config *config, const ft_ranks *ranks);
+// A launcher that has started all ranks again after a failure - as many as before, more, fewer or one - means the run
+// that there is, where the configuration has any run there for an error. attempt: how often it has.
+void ft_launched_again(ft_config *config, int attempt);
 
 #endif

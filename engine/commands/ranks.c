@@ -4,10 +4,16 @@
 #include "base/clock.h"
 #include "base/context.h"
 #include "base/log.h"
+#include "base/log_copy.h"
 #include "base/stop.h"
+#include "engine/config/device_list.h"
+#include "engine/ranks/attempts.h"
+#include "engine/ranks/rank.h"
 #include "engine/train/room/ranks.h"
+#include "engine/train/run_dir.h"
 #include "engine/train/watch.h"
 #include "kernels/collectives/shared_memory.h"
+#include "kernels/devices/devices.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,24 +45,28 @@ typedef struct launch {
     char **argv;
     const char *command; // of ftengine, that a rank runs
     int first;           // that is started: 1 where this process is rank 0
+    int out;             // of results; -1: of this process
     ft_shared_watch *watch;
     child child[FT_GROUP_RANKS];
     int dead; // the first that was killed, -1: none
     int signal;
+    int failed_rank;    // whose failure the outcome is, -1: nobody's alone
     double ending;      // since when they should; 0: they should not
     bool killed;        // because they did not
     atomic_bool failed; // this process, as rank 0
 } launch;
 
 // In the child: only calls that are safe between fork and exec.
-static void become_rank(const char *program, char **arguments, int rank, int null, pid_t parent) {
+// out: of results, for the first rank; -1: as they are here.
+static void become_rank(const char *program, char **arguments, int rank, int null, int out, pid_t parent) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(SIGINT, &standard, NULL);
     sigaction(SIGTERM, &standard, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127); // it died before the line above
     if (dup2(null, STDIN_FILENO) < 0) _exit(127);
-    if (rank > 0 && dup2(null, STDOUT_FILENO) < 0) _exit(127); // results are the first one's
+    if (rank > 0) out = null; // results are the first one's
+    if (out >= 0 && dup2(out, STDOUT_FILENO) < 0) _exit(127);
     execv(program, arguments);
     _exit(127);
 }
@@ -72,7 +83,7 @@ static ft_status start(launch *l, int rank, int null) {
     memcpy(arguments, first, sizeof first);
     if (l->argc > 0) memcpy(arguments + 5, l->argv, (size_t)l->argc * sizeof *arguments);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become_rank(program != NULL ? program : "/proc/self/exe", arguments, rank, null, parent);
+    if (pid == 0) become_rank(program != NULL ? program : "/proc/self/exe", arguments, rank, null, l->out, parent);
     const int error = errno;
     free(arguments);
     if (pid < 0) return ft_fail_errno(FT_FAILED, error, "device.name", "cannot start rank %d", rank);
@@ -166,9 +177,10 @@ static void watch(launch *l) {
 }
 
 // How it went, of all.
-static ft_status outcome(const launch *l) {
+static ft_status outcome(launch *l) {
     ft_error error;
     int rank;
+    l->failed_rank = l->dead;
     if (l->dead >= 0 && l->signal == ft_stop_signal())
         return ft_fail(ft_stop_status(l->signal), NULL, "stopped before the first step");
     if (l->dead >= 0) {
@@ -181,6 +193,7 @@ static ft_status outcome(const launch *l) {
         return FT_FAILED;
     }
     if (ft_shared_watch_failure(l->watch, &rank, &error)) {
+        l->failed_rank = rank;
         ft_error_restore(&error);
         return error.code;
     }
@@ -219,39 +232,171 @@ static ft_status attempt(launch *l, char note[static FT_SHARED_NOTE]) {
     return status;
 }
 
-// What a rank reports would come again; of what a lost one met nobody knows that.
-static bool was_lost(const launch *l) { return l->dead >= 0 && ft_stop_signal() == 0; }
+// ---- again, when one was lost
 
-// The same arguments, and behind them where to go on.
-static ft_status restarted(int argc, char **argv, const char *dir, ft_arena *arena, char ***arguments) {
-    char exists[] = "output.exists=resume";
-    char *place = ft_arena_format(arena, "output.dir=%s", dir), *how = ft_arena_strdup(arena, exists);
-    *arguments = ft_arena_alloc(arena, ((size_t)argc + 2) * sizeof **arguments);
-    if (place == NULL || how == NULL || *arguments == NULL) return FT_NO_MEMORY;
-    if (argc > 0) memcpy(*arguments, argv, (size_t)argc * sizeof *argv);
-    (*arguments)[argc] = place;
-    (*arguments)[argc + 1] = how;
+// A run as it goes on from attempt to attempt.
+typedef struct restarts {
+    ft_attempts attempts;
+    int64_t most, made;
+    char dir[FT_SHARED_NOTE]; // "": it has not begun
+    json_t *untold;           // what happened before there was one
+    ft_arena arena;
+    int argc; // of the command line
+    char **argv;
+    bool same; // devices as there
+    int out;   // results of the last attempt: of those before nobody wants to know
+} restarts;
+
+// GPUs are known by what does not change when one is lost: the others get new numbers.
+static void name_gpus(ft_attempts *a, bool apart) {
+    ft_gpus *gpus = NULL;
+    for (int i = 0; apart && i < a->devices; i++) {
+        ft_gpu gpu;
+        ft_attempt_device *d = &a->device[i];
+        if (gpus == NULL && ft_gpus_open(&gpus) != FT_OK) break;
+        if (ft_gpus_read(gpus, atoi(d->name + strcspn(d->name, "0123456789")), &gpu) == FT_OK)
+            snprintf(d->uuid, sizeof d->uuid, "%s", gpu.uuid);
+    }
+    ft_gpus_close(gpus);
+    ft_error_clear(); // a rank says what is wrong
+}
+
+// A rank that was killed says nothing about what the next one meets. What one reports would come again, unless it is its
+// device; a run that has not even begun is one that was asked for wrongly.
+static bool may_go_on(const restarts *r, const launch *l, ft_status status) {
+    if (r->made == r->most || l->failed_rank < 0 || ft_stop_signal() != 0) return false;
+    if (l->dead >= 0) return status == FT_FAILED;
+    return (status == FT_FAILED || status == FT_NO_DEVICE) && r->dir[0] != '\0' && r->attempts.device[0].uuid[0] != '\0';
+}
+
+static ft_status too_few(const restarts *r, const ft_left_out *out, int before) {
+    char text[FT_ATTEMPTS_TEXT];
+    const ft_status status = ft_error_code();
+    ft_attempts_text(out, before, r->attempts.devices, text);
+    ft_fail(status, "distributed.min_ranks", "%.400s; it does not go on%s", ft_error_message(), text);
+    ft_hint("at least %d are asked for; `ftengine train RUN --devices ...` goes on with any others from the last checkpoint",
+            r->attempts.least);
+    return status;
+}
+
+// On the terminal and in train.log, in restarts.json, and with that in run.json.
+static ft_status tell(restarts *r, const ft_lost_rank *loss, const char *device, const ft_left_out *out, int before) {
+    char text[FT_ATTEMPTS_TEXT], why[FT_ATTEMPTS_TEXT];
+    bool failed = false;
+    snprintf(why, sizeof why, "%.*s", FT_ATTEMPTS_TEXT - 1, ft_error_message());
+    ft_error_clear();
+    ft_attempts_text(out, before, r->attempts.devices, text);
+    ft_log_copy *log = ft_log_copy_begin();
+    const char *path = r->dir[0] != '\0' ? ft_arena_format(&r->arena, "%s/train.log", r->dir) : NULL;
+    if (path != NULL) ft_log_copy_to(log, path);
+    ft_warn("%s; restart %lld of at most %lld%s%s", why, (long long)r->made + 1, (long long)r->most,
+            r->dir[0] != '\0' ? ", from the last checkpoint" : "", text);
+    ft_log_copy_end(log, true);
+    if (r->untold == NULL) r->untold = json_array();
+    ft_json_append(r->untold, ft_attempts_json(loss, device, why, out, before, r->attempts.devices, &failed), &failed);
+    if (failed) return ft_fail_memory(0, "restarts.json");
+    if (r->dir[0] == '\0') return FT_OK;
+    FT_TRY(ft_attempts_save(r->dir, r->untold));
+    return json_array_clear(r->untold), FT_OK;
+}
+
+// Those of the command line, and behind them where to go on, and with what.
+static ft_status arguments_of(restarts *r, launch *l) {
+    char **arguments = ft_arena_alloc(&r->arena, ((size_t)r->argc + 4) * sizeof *arguments);
+    char exists[] = "output.exists=resume", devices[] = "--devices";
+    char *list = ft_arena_alloc(&r->arena, (size_t)r->attempts.devices * FT_ROLL_NAME + 1);
+    if (arguments == NULL || list == NULL) return FT_NO_MEMORY;
+    if (r->argc > 0) memcpy(arguments, r->argv, (size_t)r->argc * sizeof *arguments);
+    l->argc = r->argc;
+    if (r->dir[0] != '\0') {
+        arguments[l->argc++] = ft_arena_format(&r->arena, "output.dir=%s", r->dir);
+        arguments[l->argc++] = ft_arena_strdup(&r->arena, exists);
+    }
+    for (int i = 0, at = 0; i < r->attempts.devices; i++)
+        at += sprintf(list + at, "%s%s", i > 0 ? "," : "", r->attempts.device[i].name);
+    if (!r->same) {
+        arguments[l->argc++] = ft_arena_strdup(&r->arena, devices);
+        arguments[l->argc++] = list;
+    }
+    for (int i = r->argc; i < l->argc; i++)
+        if (arguments[i] == NULL) return FT_NO_MEMORY;
+    l->argv = arguments;
     return FT_OK;
 }
 
-ft_status ft_ranks_run(int ranks, int64_t restarts, int argc, char **argv) {
-    char note[FT_SHARED_NOTE] = "", dir[FT_SHARED_NOTE] = "";
-    ft_arena arena = {0};
-    launch l = {.ranks = ranks, .argc = argc, .argv = argv};
-    ft_stop_begin();
-    for (int64_t again = 0;; again++) {
-        l = (launch){.ranks = ranks, .argc = l.argc, .argv = l.argv, .command = "rank", .dead = -1};
-        ft_status status = attempt(&l, note);
-        if (status != FT_FAILED || !was_lost(&l) || again == restarts) return ft_arena_free(&arena), status;
-        ft_warn("%s; restart %lld of at most %lld%s", ft_error_message(), (long long)again + 1, (long long)restarts,
-                note[0] != '\0' ? ", from the last checkpoint" : "");
-        ft_error_clear();
-        if (note[0] == '\0' || dir[0] != '\0') continue; // it had not begun, or goes on where it did
-        snprintf(dir, sizeof dir, "%s", note);
-        status = restarted(argc, argv, dir, &arena, &l.argv);
-        if (status != FT_OK) return ft_arena_free(&arena), status;
-        l.argc = argc + 2;
+// After an attempt that a loss has ended, whose error is set. Another status than FT_OK: that was the last one.
+static ft_status prepare(restarts *r, launch *l) {
+    enum { PATIENCE = 120 }; // of a driver that has to do with a broken GPU
+    const ft_attempts was = r->attempts;
+    ft_roll roll;
+    ft_left_out out;
+    ft_error error;
+    ft_error_save(&error);
+    const ft_lost_rank loss = {.rank = l->failed_rank,
+                          .reported = l->dead < 0,
+                          .of_device = ft_error_of_device(),
+                          .checkpoint = r->dir[0] != '\0' ? ft_run_dir_checkpoint(r->dir) : -1};
+    const bool asked = was.device[0].uuid[0] != '\0' &&
+                       ft_roll_call(ft_context_now()->program, PATIENCE, &roll) == FT_OK;
+    if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped between two attempts");
+    ft_error_restore(&error);
+    const ft_attempt_next next = ft_attempts_after(&r->attempts, &loss, asked ? &roll : NULL, &out);
+    if (next == FT_ATTEMPT_SAME_ERROR) return error.code;
+    if (next == FT_ATTEMPT_TOO_FEW) return too_few(r, &out, was.devices);
+    FT_TRY(tell(r, &loss, was.device[loss.rank].name, &out, was.devices));
+    r->same = r->same && memcmp(&was.device, &r->attempts.device, sizeof was.device) == 0 && out.count == 0;
+    r->made++;
+    return arguments_of(r, l);
+}
+
+static ft_status show_results(const restarts *r) {
+    char bytes[4096];
+    ssize_t got = 0;
+    bool failed = lseek(r->out, 0, SEEK_SET) != 0;
+    while (!failed && (got = read(r->out, bytes, sizeof bytes)) > 0)
+        for (ssize_t at = 0, put; !failed && at < got; at += put)
+            failed = (put = write(STDOUT_FILENO, bytes + at, (size_t)(got - at))) < 0;
+    return failed || got < 0 ? ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write") : FT_OK;
+}
+
+static ft_status go_on(restarts *r) {
+    char note[FT_SHARED_NOTE] = "";
+    launch l = {.argc = r->argc, .argv = r->argv};
+    for (;;) {
+        l = (launch){.ranks = r->attempts.devices, .argc = l.argc, .argv = l.argv, .command = "rank", .out = r->out, .dead = -1, .failed_rank = -1};
+        if (ftruncate(r->out, 0) != 0 || lseek(r->out, 0, SEEK_SET) != 0)
+            return ft_fail_errno(FT_FAILED, errno, "ranks", "cannot keep their results");
+        const ft_status status = attempt(&l, note);
+        if (r->dir[0] == '\0') memcpy(r->dir, note, sizeof r->dir);
+        if (status == FT_OK || !may_go_on(r, &l, status)) return status;
+        FT_TRY(prepare(r, &l));
     }
+}
+
+ft_status ft_ranks_run(const ft_config *config, int argc, char **argv) {
+    const char *names = config->device.name;
+    restarts r = {.most = config->distributed.max_restarts, .argc = argc, .argv = argv, .same = true};
+    r.attempts.devices = ft_device_list_count(names);
+    r.attempts.least = (int)config->distributed.min_ranks;
+    if (r.attempts.devices > FT_GROUP_RANKS)
+        return ft_fail(FT_INVALID, "device.name", "%d devices; at most %d are a run", r.attempts.devices, FT_GROUP_RANKS);
+    for (int i = 0; i < r.attempts.devices; i++)
+        ft_device_list_name(names, i, r.attempts.device[i].name);
+    ft_stop_begin();
+    if (r.most > 0) name_gpus(&r.attempts, ft_device_list_is_apart(names));
+    r.out = memfd_create("results of ranks", MFD_CLOEXEC);
+    ft_status status = r.out >= 0 ? go_on(&r) : ft_fail_errno(FT_FAILED, errno, "ranks", "cannot keep their results");
+    ft_error error;
+    ft_error_save(&error);
+    const ft_status shown = r.out >= 0 ? show_results(&r) : FT_OK;
+    if (status == FT_OK)
+        status = shown;
+    else
+        ft_error_restore(&error);
+    if (r.out >= 0) close(r.out);
+    json_decref(r.untold);
+    ft_arena_free(&r.arena);
+    return status;
 }
 
 // ---- one of them
@@ -281,7 +426,7 @@ static ft_status join(int argc, char **argv, ft_ranks **ranks) {
 
 static void name_rank(const ft_ranks *r, ft_status status, ft_error *error) {
     char message[sizeof error->message];
-    if (status == FT_INVALID || is_of_all(status)) return; // of the run, whoever found it
+    if (status == FT_INVALID || is_of_all(status) || r->ranks == 1) return; // of the run, whoever found it
     snprintf(message, sizeof message, "rank %d on %s: %.800s", r->rank, r->group->host[r->rank], error->message);
     memcpy(error->message, message, sizeof message);
 }
@@ -291,7 +436,7 @@ static ft_status work_in(ft_ranks *ranks, ft_rank_work work, void *given) {
     ft_context *context = ft_context_now();
     const ft_log_sink sink = context->sink;
     if (ranks->rank > 0) context->sink.line = say_nothing; // its train.log is rank-N.log
-    ft_ranks_enter(ranks);
+    if (ranks->ranks > 1) ft_ranks_enter(ranks); // of an attempt with one device that is a run of one process
     const ft_status status = work(given);
     ft_ranks_enter(NULL);
     if (status != FT_OK) {
@@ -309,17 +454,21 @@ static ft_status work_in(ft_ranks *ranks, ft_rank_work work, void *given) {
     return status;
 }
 
-ft_status ft_ranks_follow(int argc, char **argv, ft_rank_work work, void *context) {
-    ft_ranks *ranks;
-    FT_TRY(join(argc, argv, &ranks));
-    const ft_status status = work_in(ranks, work, context);
+static ft_status leave(ft_ranks *ranks, ft_status status) {
     ft_ranks_close(ranks);
     ft_error_clear(); // who started it tells
     return status;
 }
 
+ft_status ft_ranks_follow(int argc, char **argv, ft_rank_work work, void *context) {
+    ft_ranks *ranks;
+    FT_TRY(join(argc, argv, &ranks));
+    return leave(ranks, work_in(ranks, work, context));
+}
+
 // What `train` is called with.
 typedef struct train_call {
+    const ft_ranks *ranks;
     const ft_section *const *sections;
     int argc;
     char **argv;
@@ -331,7 +480,7 @@ static ft_status train(void *context) {
 }
 
 ft_status ft_ranks_train(ft_ranks *ranks, const ft_section *const *sections, int argc, char **argv) {
-    return work_in(ranks, train, &(train_call){sections, argc, argv});
+    return work_in(ranks, train, &(train_call){ranks, sections, argc, argv});
 }
 
 // Of the first rank, where its run lies, for who starts it again.
@@ -349,7 +498,7 @@ static void note_dir(void *owner, const ft_run_news *news) {
 }
 
 static ft_status train_noted(void *context) {
-    const ft_ranks *ranks = ft_ranks_present();
+    const ft_ranks *ranks = ((const train_call *)context)->ranks;
     noter n = {.watch = {.owner = &n, .told = note_dir}, .group = ranks->group};
     if (ranks->rank > 0) return train(context);
     n.other = ft_run_set_watch(&n.watch);
@@ -360,7 +509,13 @@ static ft_status train_noted(void *context) {
 
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv) {
     const int own = argc < 3 ? argc : 3;
-    return ft_ranks_follow(argc, argv, train_noted, &(train_call){sections, argc - own, argv + own});
+    ft_ranks *ranks;
+    ft_rank launched;
+    FT_TRY(ft_rank_find_here(&launched));
+    FT_TRY(join(argc, argv, &ranks));
+    ranks->attempt = launched.attempt; // of a launcher that started the one process which started these
+    const ft_status status = work_in(ranks, train_noted, &(train_call){ranks, sections, argc - own, argv + own});
+    return leave(ranks, status);
 }
 
 // ---- the first of them, in a process that has work of its own before and after
@@ -391,7 +546,7 @@ static ft_status take_part(launch *l, ft_rank_work work, void *context) {
 }
 
 // The first failure of all. Of this rank's own there is nothing to name.
-static ft_status first_failure(const launch *l, ft_status own) {
+static ft_status first_failure(launch *l, ft_status own) {
     ft_error error;
     int rank;
     if (own == FT_OK) return outcome(l);
@@ -419,7 +574,7 @@ static ft_status lead(launch *l, ft_rank_work work, void *context) {
 }
 
 ft_status ft_ranks_lead(int ranks, const char *command, int argc, char **argv, ft_rank_work work, void *context) {
-    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .command = command, .first = 1, .dead = -1};
+    launch l = {.ranks = ranks, .argc = argc, .argv = argv, .command = command, .first = 1, .out = -1, .dead = -1};
     FT_TRY(ft_shared_group_create(ranks, &l.file));
     ft_status status = ft_shared_watch_open(l.file, &l.watch);
     if (status == FT_OK) status = lead(&l, work, context);

@@ -6,11 +6,12 @@
 #include "engine/commands/commands.h"
 #include "engine/train/room/ranks.h"
 
-// Starts `ranks` processes, each `ftengine rank R N FILE` with these arguments of `train`, and waits until all have
-// ended. The first failure of any is the error; then the others are ended. A request to stop reaches all. None outlives
-// this process. Where one was lost - killed by a signal that nobody sent to stop the run - all begin again at the last
-// checkpoint, at most `restarts` times.
-ft_status ft_ranks_run(int ranks, int64_t restarts, int argc, char **argv);
+// Starts a process for each of device.name, `ftengine rank R N FILE` with these arguments of `train`, and waits until
+// all have ended. The first failure of any is the error; then the others are ended. A request to stop reaches all. None
+// outlives this process. Where one was lost - killed by a signal that nobody sent to stop the run, or by its GPU - all
+// begin again at the last checkpoint, at most distributed.max_restarts times, on the devices that are left
+// (engine/ranks/attempts.h): on one, as a run of one process.
+ft_status ft_ranks_run(const ft_config *config, int argc, char **argv);
 // One of them: ftengine rank R N FILE train's arguments. Its error is told by who started it, and not here.
 ft_status ft_command_rank(const ft_section *const *sections, int argc, char **argv);
 

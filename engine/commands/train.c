@@ -100,7 +100,8 @@ static ft_status train(ft_config *config, bool json, ft_arena *arena) {
     return status;
 }
 
-static ft_status train_command(const ft_section *const *sections, int argc, char **argv) {
+// attempt: how often a launcher has started this process again, where it is the only one.
+static ft_status train_command(const ft_section *const *sections, int attempt, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_config config = {0};
@@ -118,11 +119,11 @@ static ft_status train_command(const ft_section *const *sections, int argc, char
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK) find_resumed(&words, &config);
     if (status == FT_OK && ft_ranks_present() != NULL) status = ft_launched_devices(&config, ft_ranks_present()->ranks);
-    if (status == FT_OK && ft_ranks_present() != NULL) ft_launched_again(&config, ft_ranks_present());
+    if (status == FT_OK) ft_launched_again(&config, ft_ranks_present() != NULL ? ft_ranks_present()->attempt : attempt);
     if (status == FT_OK) status = ft_device_names_find(&config);
     if (status == FT_OK) status = ft_device_list_check(&config);
     const int ranks = status == FT_OK ? ft_device_list_count(config.device.name) : 1;
-    if (status == FT_OK && ranks > 1 && ft_ranks_present() == NULL) status = ft_ranks_run(ranks, config.distributed.max_restarts, argc, argv);
+    if (status == FT_OK && ranks > 1 && ft_ranks_present() == NULL) status = ft_ranks_run(&config, argc, argv);
     else if (status == FT_OK) status = train(&config, json, &arena);
     ft_config_free(&config);
     ft_arena_free(&arena);
@@ -132,5 +133,5 @@ static ft_status train_command(const ft_section *const *sections, int argc, char
 ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv) {
     ft_rank me = {.size = 1};
     if (ft_ranks_present() == NULL) FT_TRY(ft_rank_find_here(&me));
-    return me.size > 1 ? ft_launched_train(&me, sections, argc, argv) : train_command(sections, argc, argv);
+    return me.size > 1 ? ft_launched_train(&me, sections, argc, argv) : train_command(sections, me.attempt, argc, argv);
 }

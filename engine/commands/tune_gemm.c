@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "engine/commands/commands.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/train/room/gemm_tuning.h"
 #include "engine/train/trainer.h"
 #include "kernels/devices/devices.h"

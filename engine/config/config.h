@@ -280,6 +280,7 @@ typedef struct ft_config {
         ft_shard_kind shard; // what of AdamW's state is dealt out among them
         ft_reduction_kind reduction; // of ranks on the CPU
         int64_t max_restarts; // when a rank is lost
+        int64_t min_ranks;    // with which it goes on then
     } distributed;
     struct {
         const char *dir; // "" = runs/<config>-NNN

@@ -33,12 +33,15 @@ static const ft_option rows[] = {
     INT(distributed.max_restarts, FREE, "0", 0, 1000, .unit = "times",
         .elsewhere = "max_restarts max_restart elastic_max_restarts",
         .help =
-            "So often a run of several devices goes on by itself when one of its processes is lost: killed, or "
-            "crashed. "
-            "All ranks begin again, as many as before, at the last checkpoint (output.save_steps), with the bits of a "
-            "run "
-            "that nothing happened to. An error that a rank reports ends the run in any case. Under torchrun its own "
+            "So often a run of several devices goes on by itself when one of its processes is lost: killed, crashed, "
+            "or ended by an error of its GPU. All ranks begin again at the last checkpoint (output.save_steps); on the "
+            "CPU with the bits of a run that nothing happened to. Left out from then on are a GPU that is gone or "
+            "cannot be opened any more, and a device whose rank was lost three times in a row at the same checkpoint "
+            "(distributed.min_ranks). Any other error that a rank reports ends the run. Under torchrun its own "
             "--max-restarts counts."),
+    INT(distributed.min_ranks, FREE, "1", 1, 64, .unit = "ranks", .elsewhere = "min_np min_nodes min_elastic_nodes",
+        .help = "With fewer ranks a run that goes on by itself (distributed.max_restarts) does not: where so many "
+                "devices are not left, it ends with an error, and can be resumed on any others."),
 };
 const ft_section ft_distributed_section = {
     .name = "distributed", .help = "A run of several ranks.", .rows = rows, .count = ROWS};

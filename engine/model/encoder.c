@@ -12,7 +12,7 @@
 #include "engine/model/blocks/position_bias.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/model.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/state/pack.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "engine/model/mapped_files.h"
 #include "engine/model/spec/adapter.h"
 #include "engine/model/spec/trained.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -305,6 +305,7 @@ void ft_model_free(ft_model *model) {
     if (model->memory != NULL) ft_relative_free(model);
     if (model->memory != NULL) ft_rotary_free(model);
     ft_absent_rows_free(&model->absent);
+    if (model->memory != NULL) ft_gradients_release(&model->parameters);
     ft_parameters_free(&model->parameters);
     ft_arena_free(&model->arena);
     memset(model, 0, sizeof *model);

@@ -20,7 +20,7 @@
 #include "engine/model/blocks/cache.h"
 #include "engine/model/blocks/offload_inputs.h"
 #include "engine/model/blocks/recompute.h"
-#include "engine/model/state/chain_parts.h"
+#include "engine/model/gradients/chain_parts.h"
 #include "engine/model/state/net.h"
 
 // label_count: outputs of the classifier. `options` gives head, freezing, dropout and checkpointing.
@@ -49,7 +49,7 @@ json_t *ft_model_identity(const ft_model *model);
 // hidden floats, rows <= 2 * span. Once, for the largest micro-batches of either kind (tokens and longest 0: there are none).
 // Families without relative positions need nothing and may be given nothing.
 ft_status ft_model_hold_positions(ft_model *model, ft_capacity train, ft_capacity predict);
-// What micro-batches add to there, for ranks on several hosts (state/chain.h).
+// What micro-batches add to there, for ranks on several hosts (gradients/chain.h).
 ft_status ft_model_add_chain_parts(const ft_model *model, ft_chain_parts *parts);
 void ft_model_release_positions(ft_model *model);
 bool ft_model_holds_positions(const ft_model *model);

@@ -2,7 +2,7 @@
 
 #include "base/heap.h"
 #include "base/json/json.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/state/shards.h"
 #include "engine/train/room/joining.h"
 

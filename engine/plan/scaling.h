@@ -3,7 +3,7 @@
 #ifndef FT_SCALING_H
 #define FT_SCALING_H
 
-#include "engine/model/state/buckets.h"
+#include "engine/model/gradients/buckets.h"
 #include "engine/plan/links.h"
 #include "engine/train/fit/run_rehearsal.h"
 

@@ -98,6 +98,13 @@ static ft_status read_row(const reader *r, const launcher_row *row, ft_rank *k, 
     return check_bounds(k, row->rank, row->size, row->local_rank);
 }
 
+// Started again with fewer ranks than before, this may be the only one.
+static ft_status take_attempt(const reader *r, ft_rank *k) {
+    if (k->launcher == FT_LAUNCHER_TORCHRUN)
+        return number(r, "TORCHELASTIC_RESTART_COUNT", MOST_ATTEMPTS, &k->attempt);
+    return k->launcher == FT_LAUNCHER_SLURM ? number(r, "SLURM_RESTART_COUNT", MOST_ATTEMPTS, &k->attempt) : FT_OK;
+}
+
 static ft_status take_torchrun(const reader *r, ft_rank *k) {
     FT_TRY(need(r, "RANK", "MASTER_ADDR"));
     FT_TRY(need(r, "RANK", "MASTER_PORT"));
@@ -106,7 +113,7 @@ static ft_status take_torchrun(const reader *r, ft_rank *k) {
         return ft_fail(FT_INVALID, "MASTER_ADDR", "no name of a host is so long");
     FT_TRY(number(r, "MASTER_PORT", MOST_PORT, &k->port));
     if (k->port == 0) return ft_fail(FT_INVALID, "MASTER_PORT", "0 is no port that others could find");
-    FT_TRY(number(r, "TORCHELASTIC_RESTART_COUNT", MOST_ATTEMPTS, &k->attempt));
+    FT_TRY(take_attempt(r, k));
     snprintf(k->job, sizeof k->job, "%d %.200s", k->port, id != NULL ? id : "");
     return FT_OK;
 }
@@ -191,7 +198,7 @@ static ft_status take_slurm(const reader *r, ft_rank *k) {
     int job = 0, step = 0;
     FT_TRY(number(r, "SLURM_JOB_ID", INT32_MAX, &job));
     FT_TRY(number(r, "SLURM_STEP_ID", INT32_MAX, &step));
-    FT_TRY(number(r, "SLURM_RESTART_COUNT", MOST_ATTEMPTS, &k->attempt));
+    FT_TRY(take_attempt(r, k));
     k->port = 15000 + (int)(((int64_t)job * 31 + step) % 15000);
     snprintf(k->job, sizeof k->job, "%d.%d", job, step);
     return FT_OK;
@@ -240,7 +247,7 @@ ft_status ft_rank_find(ft_environment get, void *owner, ft_rank *rank) {
         else if ((k.rank != rank->rank || k.size != rank->size) && !may_differ(&r, rank->launcher, &k))
             return contradict(row, &k, inner, rank);
     }
-    return rank->size > 1 ? take_job(&r, rank) : FT_OK;
+    return rank->size > 1 ? take_job(&r, rank) : take_attempt(&r, rank);
 }
 
 static const char *variable(void *owner, const char *name) { return getenv(name); }

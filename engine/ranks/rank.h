@@ -32,7 +32,7 @@ typedef struct ft_rank {
 typedef const char *(*ft_environment)(void *owner, const char *name);
 
 // The innermost launcher counts: torchrun's ranks may be started by Slurm, Open MPI's by either. Of an ordinary
-// process, and where a launcher started only one, size is 1. FT_INVALID, with the variable as WHERE: half of what a
+// process, and where a launcher started only one, size is 1, and of the rest only `attempt` says something. FT_INVALID, with the variable as WHERE: half of what a
 // launcher sets is there, a number is none or out of its bounds, or two launchers contradict each other.
 ft_status ft_rank_find(ft_environment get, void *owner, ft_rank *rank);
 ft_status ft_rank_find_here(ft_rank *rank); // in the environment of this process

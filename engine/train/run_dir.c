@@ -178,3 +178,16 @@ const char *ft_run_dir_of_config(const char *file, ft_arena *arena) {
     *slash = '\0';
     return is_run(path, arena) ? path : NULL;
 }
+
+int64_t ft_run_dir_checkpoint(const char *dir) {
+    ft_arena arena = {0};
+    long long newest = -1, step;
+    char rest;
+    const char *path = ft_path_join(&arena, dir, "checkpoints");
+    DIR *d = path != NULL ? opendir(path) : NULL;
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+        if (sscanf(e->d_name, "step-%lld%c", &step, &rest) == 1 && step > newest) newest = step;
+    if (d != NULL) closedir(d);
+    ft_arena_free(&arena);
+    return newest;
+}

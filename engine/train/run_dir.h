@@ -16,5 +16,7 @@ ft_status ft_run_dir_take(const ft_config *config, ft_arena *arena, const char *
 const char *ft_run_dir_config(const char *path, ft_arena *arena);
 // The run directory whose config.ini this file is, NULL where it is none (no error).
 const char *ft_run_dir_of_config(const char *file, ft_arena *arena);
+// The step of the newest checkpoint of a run directory, -1 where there is none (no error).
+int64_t ft_run_dir_checkpoint(const char *dir);
 
 #endif

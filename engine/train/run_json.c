@@ -195,6 +195,23 @@ static json_t *ranks_json(ft_trainer *t, bool *failed) {
     return list;
 }
 
+// What the process that starts the ranks has left in the run directory each time that it started them again; NULL: it
+// never did. An unreadable file says nothing of this run.
+static json_t *restarts_json(const ft_trainer *t, bool *failed) {
+    ft_arena arena = {0};
+    ft_error error;
+    json_t *root = NULL;
+    ft_error_save(&error);
+    const char *path = ft_path_join(&arena, t->dir, "restarts.json");
+    if (path == NULL) *failed = true;
+    if (path != NULL && ft_path_exists(path) && ft_json_load(path, &root) != FT_OK) root = NULL;
+    json_t *list = json_incref(json_object_get(root, "restarts"));
+    json_decref(root);
+    ft_arena_free(&arena);
+    ft_error_restore(&error);
+    return list;
+}
+
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     ft_run_note_rank(t);
     if (!ft_trainer_leads(t)) return FT_OK;
@@ -223,6 +240,9 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
     ft_json_put(root, "host", host_json(t, &failed), &failed);
     if (root != NULL && t->room.ranks != NULL) ft_json_put(root, "devices", ranks_json(t, &failed), &failed);
+    json_t *restarts = restarts_json(t, &failed);
+    if (root != NULL && restarts != NULL) ft_json_put(root, "restarts", json_incref(restarts), &failed);
+    json_decref(restarts);
     if (root != NULL && t->room.gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
     if (root != NULL && ft_device_attention(t->room.device)[0] != '\0')
         ft_json_put(root, "attention", json_string(ft_device_attention(t->room.device)), &failed); // another path has other bits

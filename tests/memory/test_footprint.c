@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/fixtures/count_malloc.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "base/json/json.h"
 #include "engine/plan/plan.h"
 #include "engine/train/step/batch_buffers.h"

@@ -1,8 +1,8 @@
 // Gradients of ranks that share memory and add up by themselves (distributed.reduction = ring): whatever the number of
 // ranks, and wherever each is with its backward pass, every number is the sum of all ranks', in their order, step after
 // step; and a slot is cleared as it is come to.
-#include "engine/model/state/gradient_sums.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradient_sums.h"
+#include "engine/model/gradients/gradients.h"
 #include "kernels/collectives/shared_memory.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 // Gradients of ranks that each have their own, on their way to each other: whatever a rank computes, and wherever its
 // backward pass is, the same pieces go in the same order, each once and not before it is complete. The group here is
 // one that writes down what it is asked.
-#include "engine/model/state/gradient_sums.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradient_sums.h"
+#include "engine/model/gradients/gradients.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -33,6 +33,9 @@ static const rank_case cases[] = {
     {"RANK= WORLD_SIZE=", "none 0/1 0/1 0 :0", NULL},
     {"MASTER_ADDR=node7 MASTER_PORT=29500 LOCAL_RANK=1", "none 0/1 0/1 0 :0", NULL},
     {"RANK=0 WORLD_SIZE=1", "torchrun 0/1 0/1 0 :0", NULL},
+    {"RANK=0 WORLD_SIZE=1 TORCHELASTIC_RESTART_COUNT=3", "torchrun 0/1 0/1 3 :0", NULL},
+    {"RANK=0 WORLD_SIZE=1 TORCHELASTIC_RESTART_COUNT=x", "TORCHELASTIC_RESTART_COUNT: a number from 0 to", NULL},
+    {"TORCHELASTIC_RESTART_COUNT=3", "none 0/1 0/1 0 :0", NULL},
     {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "Open MPI 0/1 0/1 0 :0", NULL},
     // torchrun
     {TORCH, "torchrun 3/4 1/2 0 node7:29501", "29501 "},

@@ -1,5 +1,6 @@
 #include "engine/model/blocks/adapter.h"
 
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/run_op.h"
 #include "engine/model/blocks/together.h"

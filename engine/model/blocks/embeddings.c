@@ -4,6 +4,7 @@
 //   the tables are narrower than x.
 // (Which of the two is a matter of the family.) Of pictures it is patches.h that makes the sum. Or, where sums begin with the embeddings: x = LN(s), s = dropout(word + position + type).
 #include "engine/model/blocks/linear.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/patches.h"
 #include "engine/model/blocks/run_op.h"

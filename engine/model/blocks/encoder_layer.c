@@ -9,7 +9,7 @@
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 const ft_block *ft_block_at(const ft_model *model, int block) {
     static const ft_block *const blocks[] = {[FT_BLOCK_ATTENTION] = &ft_attention_block, [FT_BLOCK_NORMED_ATTENTION] = &ft_normed_attention_block,

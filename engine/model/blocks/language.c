@@ -6,7 +6,7 @@
 // of word embeddings (tie_word_embeddings).
 #include "engine/memory/loop.h"
 #include "engine/model/blocks/linear.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 void ft_language_build(ft_builder *b) {
     ft_model *m = b->model;

@@ -5,6 +5,7 @@
 // Each of the three is a matrix of its own, so that a head is a row of as many columns for the norm. What the products make, what the attention
 // puts out and lse are kept; q and k are made again. It has all rows in the last layer too.
 #include "engine/model/blocks/block.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/rotary.h"

@@ -1,5 +1,6 @@
 #include "engine/model/blocks/patches.h"
 
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/run_op.h"
 
 static int whole(ft_builder *b, const char *name, ft_parameter_spec spec) {

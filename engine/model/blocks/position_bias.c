@@ -1,7 +1,7 @@
 #include "engine/model/blocks/position_bias.h"
 
 #include "engine/model/blocks/run_op.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 #include <stdlib.h>
 

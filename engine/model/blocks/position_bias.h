@@ -7,7 +7,7 @@
 #define FT_POSITION_BIAS_H
 
 #include "engine/model/blocks/layers.h"
-#include "engine/model/state/chain_parts.h"
+#include "engine/model/gradients/chain_parts.h"
 
 typedef struct ft_position_bias {
     int table;        // registry

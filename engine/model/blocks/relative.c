@@ -14,7 +14,7 @@
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
 static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }

@@ -3,7 +3,7 @@
 #define FT_RELATIVE_H
 
 #include "engine/model/blocks/layers.h"
-#include "engine/model/state/chain_parts.h"
+#include "engine/model/gradients/chain_parts.h"
 
 // PK and PQ of a layer are made by linear layers; weight -1: it has none of the kind. They may be parts of what makes its keys and queries.
 typedef struct ft_relative_projections {

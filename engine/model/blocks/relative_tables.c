@@ -3,7 +3,7 @@
 
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/run_op.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 #include <stdlib.h>
 

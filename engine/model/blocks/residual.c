@@ -2,6 +2,7 @@
 // Where a layer has scales (DINOv2) s = rows + dropout(scale * (a W^T + b)).
 // Where norms stand in front of blocks, what goes from sum to sum is `wide`, in every precision (layers.h).
 #include "engine/model/blocks/block.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 

@@ -1,5 +1,6 @@
 #include "engine/model/blocks/talking.h"
 
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/run_op.h"
 

@@ -2,7 +2,7 @@
 
 #include "engine/model/spec/adapter.h"
 #include "engine/model/spec/trained.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/state/points.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,11 +1,9 @@
 #include "engine/model/state/parameters.h"
 
-#include "engine/model/state/gradient_parts.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/state/points.h"
 #include "engine/model/state/shards.h"
 #include "engine/model/state/trunk.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -463,7 +461,6 @@ void ft_parameters_free(ft_parameters *p) {
         ft_memory_free(p->memory, p->block);
         ft_memory_free(p->memory, p->beside);
         free_on_host(p);
-        ft_gradients_release(p);
         for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
         ft_memory_free(p->memory, p->table_blocks);
     }
@@ -545,14 +542,4 @@ ft_staged ft_parameter_stored(const ft_parameters *p, int index) {
 ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment) {
     const ft_parameter *q = &p->list[index];
     return ft_vector((float *)p->stores[q->store].state[moment] + q->offset, elements(q, q->trained), FT_F32);
-}
-
-ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
-    const ft_parameter *q = &p->list[index];
-    if (!q->trainable) return ft_absent();
-    if (ft_gradient_parts_deal(p)) return ft_matrix(ft_gradient_parts_at(p, index), rows_of(q, q->trained), q->cols, FT_F32);
-    const int64_t first = p->stores[q->store].first + q->offset;
-    assert(!p->gradients_in_steps || first + elements(q, q->trained) <= p->gradients_reached);
-    if (p->gradients == NULL) return ft_absent();
-    return ft_matrix(p->gradients + first, rows_of(q, q->trained), q->cols, FT_F32);
 }

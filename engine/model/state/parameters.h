@@ -181,7 +181,5 @@ ft_tensor ft_parameter_home(const ft_parameters *p, int index);
 ft_staged ft_parameter_stored(const ft_parameters *p, int index);
 // m or v of a trained parameter (of the table: the trained rows), a vector, at the place of its store's state.
 ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment);
-// Absent for a frozen parameter, or where no gradients are held.
-ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
 
 #endif

@@ -6,7 +6,7 @@
 #include "engine/train/step/rehearsal.h"
 #include "engine/train/step/trunk_pass.h"
 
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/state/shards.h"
 #include "engine/model/state/staging.h"
 #include "kernels/devices/devices.h"

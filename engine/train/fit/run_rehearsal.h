@@ -22,7 +22,7 @@ ft_status ft_rehearse_again(const ft_room *room, const ft_config *config, size_t
 ft_status ft_rehearsal_price(ft_rehearsal *rehearsal, double *seconds, double *products);
 // The same by what is kept busy meanwhile.
 ft_status ft_rehearsal_work(ft_rehearsal *rehearsal, double *seconds, ft_plan_work *work);
-// The same once more, with a note of when the gradients of the step's last micro-batch come to which point (engine/model/state/gradients.h);
+// The same once more, with a note of when the gradients of the step's last micro-batch come to which point (engine/model/gradients/gradients.h);
 // *seconds: of such a step, as above. The last note is where the update begins.
 ft_status ft_rehearsal_backward(ft_rehearsal *rehearsal, struct ft_backward_notes *notes, double *seconds);
 ft_status ft_rehearsal_close(ft_rehearsal *rehearsal); // FT_FAILED on a leak

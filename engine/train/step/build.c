@@ -6,7 +6,7 @@
 #include "engine/model/elsewhere.h"
 #include "engine/model/spec/adapter_config.h"
 #include "engine/model/state/builder.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/state/pack.h"
 #include "engine/model/state/staging.h"
 #include "engine/model/state/trunk.h"

@@ -1,8 +1,8 @@
 #include "engine/train/step/graphs.h"
 
 #include "base/log.h"
-#include "engine/model/state/gradient_parts.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradient_parts.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/train/room/device_graphs.h"
 #include "engine/train/step/update.h"
 #include "kernels/devices/devices.h"

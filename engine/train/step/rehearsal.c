@@ -1,6 +1,6 @@
 #include "engine/train/step/rehearsal.h"
 
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/model/state/shards.h"
 #include "engine/train/step/predict.h"
 #include "engine/train/step/update.h"

@@ -3,8 +3,8 @@
 #define FT_TRAIN_STEP_H
 
 #include "engine/metrics/metrics.h"
-#include "engine/model/state/chain.h"
-#include "engine/model/state/gradient_sums.h"
+#include "engine/model/gradients/chain.h"
+#include "engine/model/gradients/gradient_sums.h"
 #include "engine/train/room/room.h"
 #include "engine/train/step/batch_buffers.h"
 

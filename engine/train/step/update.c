@@ -1,7 +1,7 @@
 #include "engine/train/step/update.h"
 
-#include "engine/model/state/gradient_parts.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradient_parts.h"
+#include "engine/model/gradients/gradients.h"
 #include "kernels/ops/backend.h"
 
 static ft_adamw_hyper hyper_of(const ft_config *c) {

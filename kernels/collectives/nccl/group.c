@@ -57,6 +57,7 @@ static ft_status fail(nccl_group *g, const char *call, int result) {
     const bool told = more != NULL && more[0] != '\0';
     ft_fail(FT_FAILED, call, "NCCL answers %s (%d)%s%.300s", words != NULL ? words : "an unknown result", result,
             told ? ": " : "", told ? more : "");
+    if (result == FT_NCCL_CUDA_ERROR) ft_error_is_of_device(); // it does not say which error
     // Where a rank is gone the others know more of it than NCCL does.
     ft_error error;
     ft_error_save(&error);

@@ -14,6 +14,17 @@ static const char system_library[] = "libcuda.so.1";
 
 // ---- errors -----------------------------------------------------------------------------------------------------
 
+// What calls answer when memory, links or the chip fail, or it has left the bus. A kernel at fault gives some of these
+// (719, 999) as well: who starts the work again has to count.
+static bool is_of_device(int result) {
+    static const int broken[] = {FT_CU_DEVICE_UNAVAILABLE, FT_CU_ECC_UNCORRECTABLE,    FT_CU_NVLINK_UNCORRECTABLE,
+                                 FT_CU_CONTAINED,          FT_CU_HARDWARE_STACK_ERROR, FT_CU_LAUNCH_FAILED,
+                                 FT_CU_UNKNOWN};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        if (result == broken[i]) return true;
+    return false;
+}
+
 ft_status ft_cuda_fail(const ft_cuda_driver *driver, const char *call, int result) {
     const char *name = NULL, *text = NULL;
     char number[32];
@@ -25,8 +36,9 @@ ft_status ft_cuda_fail(const ft_cuda_driver *driver, const char *call, int resul
     ft_status code = FT_FAILED;
     if (result == FT_CU_OUT_OF_MEMORY) code = FT_NO_MEMORY;
     if (result == FT_CU_NO_DEVICE) code = FT_NO_DEVICE;
-    return ft_fail(code, call, "%s%s%s%s", name, text != NULL ? " (" : "", text != NULL ? text : "",
-                   text != NULL ? ")" : "");
+    ft_fail(code, call, "%s%s%s%s", name, text != NULL ? " (" : "", text != NULL ? text : "", text != NULL ? ")" : "");
+    if (is_of_device(result)) ft_error_is_of_device();
+    return code;
 }
 
 static ft_status init_failed(const ft_cuda_driver *driver, int result) {

@@ -58,9 +58,16 @@ enum {
     FT_CU_SUCCESS = 0,
     FT_CU_OUT_OF_MEMORY = 2,
     FT_CU_STUB_LIBRARY = 34,
+    FT_CU_DEVICE_UNAVAILABLE = 46,
     FT_CU_NO_DEVICE = 100,
+    FT_CU_ECC_UNCORRECTABLE = 214,
+    FT_CU_NVLINK_UNCORRECTABLE = 220,
+    FT_CU_CONTAINED = 226,
     FT_CU_NOT_READY = 600,
+    FT_CU_HARDWARE_STACK_ERROR = 714,
+    FT_CU_LAUNCH_FAILED = 719,
     FT_CU_SYSTEM_DRIVER_MISMATCH = 803,
+    FT_CU_UNKNOWN = 999,
 
     FT_CU_LOCATION_DEVICE = 1,
     FT_CU_MEMORY_PINNED = 1,
@@ -111,7 +118,7 @@ ft_status ft_cuda_driver_open(const char *path, ft_cuda_driver **driver);
 void ft_cuda_driver_close(ft_cuda_driver *driver);
 
 // The error of a call: its name and the driver's own words for the result. Out of memory is FT_NO_MEMORY, no device is
-// FT_NO_DEVICE, everything else FT_FAILED.
+// FT_NO_DEVICE, everything else FT_FAILED; what a device that breaks or is lost leads to is of that device (status.h).
 ft_status ft_cuda_fail(const ft_cuda_driver *driver, const char *call, int result);
 
 // A call as a status, with the error set.

@@ -95,6 +95,7 @@ __attribute__((constructor)) static void set_up(void) {
         text = *end == ',' ? end + 1 : end;
     }
     fake_reset(&s);
+    fake_broken_set_up();
 }
 
 // 0: go on. Else what the call returns.
@@ -113,6 +114,7 @@ int fake_begin(const char *call) {
 int fake_begin_in_context(const char *call) {
     int result = fake_begin(call);
     if (result != 0) return result;
+    if (fake_current != NULL && (fake_sticky = fake_breaks(fake_current->device)) != 0) return fake_sticky;
     return fake_current == NULL || fake_current->retained == 0 ? (fake_kept.misuses++, INVALID_CONTEXT) : 0;
 }
 
@@ -163,6 +165,8 @@ static const struct {
               {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
               {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
               {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+              {FT_CU_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
+              {FT_CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
               {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
               {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
               {WAIT_FORBIDDEN, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
@@ -221,7 +225,7 @@ int cuDeviceGetUuid_v2(ft_cu_uuid *uuid, int device) {
     DEMAND(fake_is_device(device), INVALID_DEVICE);
     *uuid = (ft_cu_uuid){.bytes = {(char)0xfa, 0x0b}};
     uuid->bytes[14] = (char)(fake_set.slices ? 0x51 : 0);
-    uuid->bytes[15] = (char)(0x3b + device);
+    uuid->bytes[15] = (char)(0x3b + fake_physical(device));
     return 0;
 }
 
@@ -230,7 +234,7 @@ int cuDeviceGetAttribute(int *value, unsigned attribute, int device) {
     DEMAND(fake_is_device(device), INVALID_DEVICE);
     switch (attribute) {
     case FT_CU_ATTRIBUTE_MULTIPROCESSORS: *value = (int)fake_set.multiprocessors; return 0;
-    case FT_CU_ATTRIBUTE_PCI_BUS: *value = 0x3b + (fake_set.slices ? 0 : device); return 0; // slices are of one GPU
+    case FT_CU_ATTRIBUTE_PCI_BUS: *value = 0x3b + (fake_set.slices ? 0 : fake_physical(device)); return 0; // slices are of one GPU
     case FT_CU_ATTRIBUTE_PCI_DEVICE:
     case FT_CU_ATTRIBUTE_PCI_DOMAIN: *value = 0; return 0;
     case FT_CU_ATTRIBUTE_CAPABILITY_MAJOR: *value = (int)fake_set.capability / 10; return 0;
@@ -252,6 +256,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
 int cuDevicePrimaryCtxRetain(ft_cu_context *context, int device) {
     BEGIN;
     DEMAND(fake_is_device(device), INVALID_DEVICE);
+    if (fake_refuses(device)) return FT_CU_DEVICE_UNAVAILABLE;
     contexts[device].device = device;
     contexts[device].retained++;
     fake_kept.contexts++;

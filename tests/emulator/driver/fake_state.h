@@ -49,6 +49,11 @@ extern _Thread_local ft_cu_context fake_current;
 
 void fake_fatal(const char *what);
 bool fake_is_device(int device);
+// fake_broken.c: a device that breaks.
+void fake_broken_set_up(void);
+int fake_physical(int device);  // which one it is of those that there were
+bool fake_refuses(int device);  // it cannot be opened
+int fake_breaks(int device);    // in use: the error from now on, or 0
 // 0: go on. Else what the call returns.
 int fake_begin(const char *call);
 int fake_begin_in_context(const char *call);

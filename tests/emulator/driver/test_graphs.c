@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "engine/train/step/update.h"
 #include "engine/train/trainer.h"
 #include "kernels/cuda/driver/device.h"

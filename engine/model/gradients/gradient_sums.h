@@ -18,7 +18,7 @@
 #ifndef FT_GRADIENT_SUMS_H
 #define FT_GRADIENT_SUMS_H
 
-#include "engine/model/state/buckets.h"
+#include "engine/model/gradients/buckets.h"
 
 // What ranks that share memory say by a point of their group, beside those of chain.h.
 enum { FT_SUMS_LEFT = 4 };

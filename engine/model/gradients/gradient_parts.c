@@ -1,7 +1,7 @@
-#include "engine/model/state/gradient_parts.h"
+#include "engine/model/gradients/gradient_parts.h"
 
 #include "base/heap.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 #include "kernels/ops/backend.h"
 
 #include <assert.h>

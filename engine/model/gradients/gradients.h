@@ -26,8 +26,7 @@
 #define FT_GRADIENTS_H
 
 #include "engine/model/state/parameters.h"
-
-#include <limits.h>
+#include "engine/model/state/points.h"
 
 // in_steps: inside the arena; else they are kept, and cleared. Again only after their release.
 ft_status ft_gradients_hold(ft_parameters *p, bool in_steps);
@@ -49,13 +48,6 @@ ft_status ft_gradients_keep(ft_parameters *p);
 // In place of a step's micro-batches where they have no loss: all gradients are 0, for the scopes that follow in the step. Opens a scope.
 ft_status ft_gradients_none(ft_parameters *p);
 
-// Block 0 is the head, block n + 1 the layer with n others above it, behind the layers the embeddings and then the end of the step.
-// Half 0 of a layer is its feed-forward, half 1 its attention.
-static inline int ft_backward_point(int block, int half) { return 2 * block + half; }
-static inline int ft_backward_block(int point) { return point / 2; }
-static inline int ft_backward_half(int point) { return point % 2; }
-enum { FT_BACKWARD_DONE = INT_MAX }; // behind the step's end: all are complete
-
 // When the backward pass of a planned device comes where (ft_plan_seconds): noted for whoever sets ft_parameters.notes, as long as there is room.
 typedef struct ft_backward_notes {
     int count, capacity;
@@ -66,5 +58,7 @@ typedef struct ft_backward_notes {
 } ft_backward_notes;
 // At the point that the backward pass has come to, nothing more will be added to the gradient of the parameter.
 bool ft_gradient_is_complete(const ft_parameters *p, int index);
+// Absent for a frozen parameter, or where no gradients are held.
+ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
 
 #endif

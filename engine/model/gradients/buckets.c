@@ -1,7 +1,7 @@
-#include "engine/model/state/buckets.h"
+#include "engine/model/gradients/buckets.h"
 
 #include "base/heap.h"
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
-#include "engine/model/state/gradients.h"
+#include "engine/model/gradients/gradients.h"
 
-#include "engine/model/state/chain.h"
-#include "engine/model/state/gradient_parts.h"
-#include "engine/model/state/gradient_sums.h"
+#include "engine/model/gradients/chain.h"
+#include "engine/model/gradients/gradient_parts.h"
+#include "engine/model/gradients/gradient_sums.h"
 
 #include <assert.h>
 
@@ -126,4 +126,15 @@ ft_status ft_gradients_none(ft_parameters *p) {
     ft_status status = deals ? ft_gradient_parts_leave(p) : ft_gradients_share(p, ft_backward_point(0, 0));
     if (status == FT_OK && !deals) status = device->functions->fill(device, p->gradients, 0, (size_t)p->gradients_reached * sizeof(float));
     return ft_memory_scope_end(p->memory, status);
+}
+
+ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    const int64_t rows = q->rows > 0 ? q->trained : 1;
+    if (!q->trainable) return ft_absent();
+    if (ft_gradient_parts_deal(p)) return ft_matrix(ft_gradient_parts_at(p, index), rows, q->cols, FT_F32);
+    const int64_t first = p->stores[q->store].first + q->offset;
+    assert(!p->gradients_in_steps || first + rows * q->cols <= p->gradients_reached);
+    if (p->gradients == NULL) return ft_absent();
+    return ft_matrix(p->gradients + first, rows, q->cols, FT_F32);
 }

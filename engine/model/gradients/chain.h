@@ -25,7 +25,7 @@
 #ifndef FT_CHAIN_H
 #define FT_CHAIN_H
 
-#include "engine/model/state/chain_parts.h"
+#include "engine/model/gradients/chain_parts.h"
 #include "engine/model/state/parameters.h"
 
 // What ranks say by points of the group of their host.

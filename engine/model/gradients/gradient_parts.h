@@ -14,7 +14,7 @@
 #ifndef FT_GRADIENT_PARTS_H
 #define FT_GRADIENT_PARTS_H
 
-#include "engine/model/state/buckets.h"
+#include "engine/model/gradients/buckets.h"
 
 typedef struct ft_gradient_piece {
     ft_bucket bucket;

@@ -1,4 +1,4 @@
-#include "engine/model/state/chain_parts.h"
+#include "engine/model/gradients/chain_parts.h"
 
 #include "base/arena.h"
 #include "engine/model/state/parameters.h"

@@ -1,4 +1,4 @@
-#include "engine/model/state/chain.h"
+#include "engine/model/gradients/chain.h"
 
 #include <limits.h>
 
