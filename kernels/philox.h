@@ -13,6 +13,7 @@
 // {i, i+8} x {j, j+8}: counter {(i>>4)<<22 | (j>>4)<<12 | (i&7)<<3 | (j&7), slot<<8 | head}, word (i>>3)&1, half
 // (j>>3)&1. The block is symmetric, so kernels that own rows of queries and kernels that own rows of keys both use every
 // bit of a call, and it is what one thread of a 16x16 tensor-core tile holds. Limits: i, j < 16384, head < 256, slot < 2^24.
+// Why 16 bits and not 8, counted: kernels/cuda/attention/paths.md.
 #ifndef FT_PHILOX_H
 #define FT_PHILOX_H
 

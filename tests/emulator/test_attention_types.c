@@ -36,6 +36,19 @@ static void test_lengths(void **state) {
             check_typed(typed_case(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0), dtypes[type], true, i, 1);
 }
 
+// By 5 powers of two in 100 keys: a row exceeds its first tiles' largest score by less than softmax.h's slack, then by more.
+static void test_rising_scores(void **state) {
+    static const int32_t lengths[] = {37, 1, 300}, head_dims[] = {32, 64, 96, 128};
+    for (int d = 0; d < 4; d++)
+        for (int banded = 0; banded < 2; banded++) {
+            if (few_cases() && d % 2 != banded) continue;
+            const ft_dtype dtype = (d + banded) % 2 ? FT_F16 : FT_BF16;
+            attention_case c = rising_case(dtype, 1, head_dims[d], 3, lengths, d % 2 ? 0.1f : 0, 0.035f);
+            c.causal = banded && head_dims[d] != 96;
+            check_typed(c, dtype, true, d, few_cases() ? 1 : 2);
+        }
+}
+
 // Fewer queries than keys: one a sequence, at position 0.
 static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 130}, head_dims[] = {32, 64, 20};
@@ -339,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_head_sizes),
         cmocka_unit_test(test_other_head_sizes),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_rising_scores),
         cmocka_unit_test(test_pooled_queries),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_causal),

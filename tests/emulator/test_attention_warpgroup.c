@@ -60,6 +60,18 @@ static void test_long_text(void **state) {
     check(typed_case(FT_BF16, 1, 64, few_cases() ? 1 : 2, lengths, false, 0.1f), FT_BF16, SIMT_SKEWED, 1);
 }
 
+// By 5 powers of two in 100 keys: a row exceeds its first tile's largest score by less than softmax.h's slack, then by more.
+static void test_rising_scores(void **state) {
+    static const int32_t lengths[] = {37, 1, 530};
+    for (int i = 0; i < 4; i++) { // heads of 64 and 128, in bands and not
+        if (few_cases() && (i == 1 || i == 2)) continue;
+        const ft_dtype dtype = i % 3 == 0 ? FT_BF16 : FT_F16;
+        attention_case c = rising_case(dtype, 1, i % 2 ? 128 : 64, 3, lengths, i / 2 ? 0.1f : 0, 0.035f);
+        c.causal = i >= 2;
+        check(c, dtype, i, few_cases() ? 1 : 2);
+    }
+}
+
 // Fewer queries than keys: one a sequence, at position 0.
 static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 290};
@@ -408,6 +420,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_head_sizes),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_rising_scores),
         cmocka_unit_test(test_long_text),
         cmocka_unit_test(test_pooled_queries),
         cmocka_unit_test(test_bands_and_shared_keys),

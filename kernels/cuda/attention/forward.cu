@@ -118,8 +118,7 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
             for (int m = 0; m < STRIPS; m++) {
                 float shrink[2];
                 ft_next_scores<WINDOW>(softmax[m], s[m], factor, shrink);
-                // After the first tiles the largest score seldom changes, and a product with 1 changes nothing.
-                if (__any_sync(FT_ALL_LANES, shrink[0] != 1.0f || shrink[1] != 1.0f))
+                if (ft_shrinks(shrink))
 #pragma unroll
                     for (int n = 0; n < D / 8; n++)
 #pragma unroll

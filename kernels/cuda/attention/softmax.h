@@ -8,38 +8,45 @@
 
 constexpr float FT_LOG2_E = 1.4426950408889634f, FT_LN_2 = 0.6931471805599453f;
 
+// By how much, in powers of two, scores may exceed what a row is taken relative to before its sums are made anew: probabilities are up to 2^8 then,
+// as exact in bf16, fp16 and fp32 as those up to 1. Of 512 keys a row's largest score grows three or four times and some row of a warp at nearly every
+// tile, but by so much almost never.
+constexpr float FT_SOFTMAX_SLACK = 8.0f;
+
 // The softmax so far of rows g and g + 8 of a strip.
 struct ft_running_softmax {
-    // base2: most * factor as it was rounded once, so that whatever was taken relative to it agrees
-    float most[2] = {-INFINITY, -INFINITY}, base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+    float base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f}; // what scores are taken relative to, in powers of two
 };
 
-// Scores of a tile become probabilities relative to the largest score so far; what was summed before is to be multiplied
-// with shrink. MASKED: there may be rows all scores of which were minus infinity so far; theirs are taken relative to 0, and are 0.
+// Scores of a tile become 2^score relative to base2, which is a largest score so far, or at most FT_SOFTMAX_SLACK below it; what was summed before is to
+// be multiplied with shrink, which is 1 unless base2 has changed. MASKED: there may be rows all scores of which were minus infinity so far; theirs are taken
+// relative to 0, and are 0.
 template <bool MASKED = false, int N> FT_DEVICE void ft_next_scores(ft_running_softmax &r, float (&s)[N][4], float factor, float (&shrink)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float largest = r.most[h];
+        float largest = s[0][h * 2];
 #pragma unroll
         for (int n = 0; n < N; n++)
             largest = fmaxf(largest, fmaxf(s[n][h * 2], s[n][h * 2 + 1]));
         largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
-        const float highest = MASKED && largest == -INFINITY ? 0.0f : largest * factor;
-        shrink[h] = ft_exp2(r.base2[h] - highest);
-        r.most[h] = largest;
-        r.base2[h] = MASKED && largest == -INFINITY ? -INFINITY : highest;
+        largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2)) * factor;
+        const float base = largest > r.base2[h] + FT_SOFTMAX_SLACK ? largest : r.base2[h]; // (beyond minus infinity is everything else)
+        const float relative = MASKED && base == -INFINITY ? 0.0f : base;
+        shrink[h] = ft_exp2(r.base2[h] - relative);
+        r.base2[h] = base;
         float part = 0.0f;
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 float &x = s[n][h * 2 + e];
-                x = ft_exp2(fmaf(x, factor, -highest));
+                x = ft_exp2(fmaf(x, factor, -relative));
                 part += x;
             }
         r.sum[h] = fmaf(r.sum[h], shrink[h], part);
     }
 }
+// Whether a row of the warp has to: where none has, a product with 1 would change nothing.
+FT_DEVICE bool ft_shrinks(const float (&shrink)[2]) { return __any_sync(FT_ALL_LANES, shrink[0] != 1.0f || shrink[1] != 1.0f); }
 
 #endif

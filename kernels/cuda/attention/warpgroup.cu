@@ -194,11 +194,12 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
             ft_wgmma_wait<0>(sums);
             ft_wgmma_hold(probabilities); // the next ones come into these registers
             if (lane == 0) ft_mbarrier_arrive(signal->values_free + before);
+            if (ft_shrinks(shrink))
 #pragma unroll
-            for (int n = 0; n < D / 8; n++)
+                for (int n = 0; n < D / 8; n++)
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    sums[n][e] *= shrink[e / 2];
+                    for (int e = 0; e < 4; e++)
+                        sums[n][e] *= shrink[e / 2];
             round_probabilities();
         }
         ft_wait_together(signal->values + last % BUFFERS, parity_of(last));

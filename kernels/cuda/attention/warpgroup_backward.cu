@@ -192,36 +192,46 @@ FT_DEVICE void exponentiate(float (&s)[OTHER / 8][4], float factor, const float 
     }
 }
 
-// Of P and <dout, V> what the products want: dS, and of keys P where it was kept. `own` and `base`: of the first row and column.
-template <class T, bool OF_KEYS, int L>
+// Of P and <dout, V> what the products want: dS, and of keys P where it was kept. `own` and `base`: of the first row and column. Whether anything is
+// dropped is asked once a tile: in a branch for every 16 columns ptxas makes the seven keys of Philox anew, and copies what the other branch changes. (For
+// keys in bands it is asked so: they have no registers for these.)
+template <class T, bool OF_KEYS, bool BANDED, int L>
 FT_DEVICE void make_left(unsigned (&left0)[OTHER / 16][4], unsigned (&left1)[L][4], float (&s)[OTHER / 8][4], float (&dp)[OTHER / 8][4],
                          const ft_score_filter &filter, float keep_scale, const float (&own_delta)[2], const query_rows *of_tile, int own, int base) {
     const int t = int(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int c = 0; c < OTHER / 16; c++) {
+    auto make = [&](int c, auto keeps) { // of 16 columns
         float2 of_column[2] = {};
         if (OF_KEYS)
 #pragma unroll
             for (int h = 0; h < 2; h++)
                 of_column[h] = *reinterpret_cast<const float2 *>(of_tile->delta + c * 16 + h * 8 + t);
-        auto finish = [&](int q, bool keep) {
+#pragma unroll
+        for (int q = 0; q < 8; q++) {
             const int n = 2 * c + q / 4, e = q % 4;
+            const bool keep = keeps(q);
             const float delta = !OF_KEYS ? own_delta[e / 2] : e % 2 == 0 ? of_column[q / 4].x : of_column[q / 4].y;
             dp[n][e] = s[n][e] * fmaf(keep ? dp[n][e] : 0.0f, keep_scale, -delta);
             if (OF_KEYS && !keep) s[n][e] = 0.0f;
-        };
-        if (filter.threshold != 0) {
-            const ft_kept_16x16 kept = ft_kept_of_16x16<OF_KEYS>(filter, own, base + c * 16);
-#pragma unroll
-            for (int q = 0; q < 8; q++)
-                finish(q, ft_is_kept<OF_KEYS>(kept, q));
-        } else {
-#pragma unroll
-            for (int q = 0; q < 8; q++)
-                finish(q, true);
         }
         ft_left_of<T>(left0[c], dp[2 * c], dp[2 * c + 1]);
         if constexpr (OF_KEYS) ft_left_of<T>(left1[c], s[2 * c], s[2 * c + 1]);
+    };
+    auto make_all = [&](int c) { make(c, [](int) { return true; }); };
+    auto make_kept = [&](int c) {
+        const ft_kept_16x16 kept = ft_kept_of_16x16<OF_KEYS>(filter, own, base + c * 16);
+        make(c, [&](int q) { return ft_is_kept<OF_KEYS>(kept, q); });
+    };
+    if constexpr (OF_KEYS && BANDED) {
+#pragma unroll
+        for (int c = 0; c < OTHER / 16; c++)
+            if (filter.threshold != 0) make_kept(c);
+            else make_all(c);
+    } else if (filter.threshold != 0) {
+#pragma unroll
+        for (int c = 0; c < OTHER / 16; c++) make_kept(c);
+    } else {
+#pragma unroll
+        for (int c = 0; c < OTHER / 16; c++) make_all(c);
     }
 }
 
@@ -306,7 +316,7 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const pass_argume
             exponentiate<OF_KEYS, BANDED>(s, factor, own_lse, rows_of(tile), rows.other_count - base_of(tile), a.problem, first, base_of(tile));
         };
         auto make = [&](const turn &tile) { // of them what the results' products want
-            make_left<T, OF_KEYS>(left0, left1, s, dp, filter, a.problem.keep_scale, own_delta, rows_of(tile), first, base_of(tile));
+            make_left<T, OF_KEYS, BANDED>(left0, left1, s, dp, filter, a.problem.keep_scale, own_delta, rows_of(tile), first, base_of(tile));
         };
         turn tile = {0, rows.span.first, 0};
         if constexpr (BANDED) tile = to_mine(tile);

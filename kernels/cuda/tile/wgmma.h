@@ -24,15 +24,16 @@
 #include "kernels/cuda/tile/tensor_copy.h"
 
 // Where an operand is: its address, the distance of one tile of 64 columns from the next, that of eight rows from the next eight,
-// and how rows are swizzled. A step along it adds to the address.
-FT_DEVICE uint64_t ft_wgmma_descriptor(const void *at, unsigned next_tile) {
-    auto in_pieces = [](unsigned bytes) { return uint64_t((bytes & 0x3ffff) >> 4); };
-    return in_pieces(ft_shared_address(at)) | in_pieces(next_tile) << 16 | in_pieces(FT_TENSOR_PATTERN) << 32 | uint64_t(1) << 62;
+// and how rows are swizzled. A step along it adds `offset` bytes to the address, in the lower word alone: an address has 14 bits there and no carry, so
+// that of the products of a tile each costs one addition, where the address as a whole is cut and shifted once.
+FT_DEVICE uint64_t ft_wgmma_descriptor(const void *matrix, unsigned next_tile, unsigned offset) {
+    const unsigned base = (ft_shared_address(matrix) & 0x3ffff) >> 4 | next_tile >> 4 << 16;
+    return uint64_t(1u << 30 | FT_TENSOR_PATTERN >> 4) << 32 | (base + (offset >> 4));
 }
 // Terms 16 * step.. of a tile's rows; `tile_bytes` is its size, so that steps may go on into the next one.
 FT_DEVICE uint64_t ft_wgmma_rows(const void *tiles, unsigned tile_bytes, int step) {
     const int steps = FT_TENSOR_COLUMNS / 16;
-    return ft_wgmma_descriptor(static_cast<const char *>(tiles) + step / steps * tile_bytes + step % steps * 32, 0);
+    return ft_wgmma_descriptor(tiles, 0, step / steps * tile_bytes + step % steps * 32);
 }
 // The same from the descriptor of step 0, without the address.
 FT_DEVICE uint64_t ft_wgmma_rows_at(uint64_t tiles, unsigned tile_bytes, int step) {
@@ -41,7 +42,7 @@ FT_DEVICE uint64_t ft_wgmma_rows_at(uint64_t tiles, unsigned tile_bytes, int ste
 }
 // Terms 16 * step.. of a tile's columns, and of those of the tiles behind it if N is larger than 64.
 FT_DEVICE uint64_t ft_wgmma_columns(const void *tiles, unsigned tile_bytes, int step) {
-    return ft_wgmma_descriptor(static_cast<const char *>(tiles) + step * 16 * FT_TENSOR_ROW, tile_bytes);
+    return ft_wgmma_descriptor(tiles, tile_bytes, step * 16 * FT_TENSOR_ROW);
 }
 
 #ifdef __CUDACC__

@@ -108,21 +108,36 @@ class ByHand(unittest.TestCase):
         self.assertAlmostEqual(self.chip.other(op)[0], 28e8 / (4.8e12 * 0.9 * 0.9 * part))
 
     def test_attention(self):
-        """Operations of the two products, at half of the loop's part of 62% of the tensor peak, which is 4096 operations in 4 / 0.62 cycles."""
+        """On mma.sync. Operations of the two products, at half of the loop's part of 62% of the tensor peak, which is 4096 operations in 4 / 0.62 cycles."""
+        chip = predict_steps.Chip("sm_90a", COUNTED, "expected", warpgroups=False)
         op = {"op": "attention_forward", "type": "bf16", "heads": 12, "head_dim": 64, "shape": [TOKENS, TOKENS, LENGTH], "dropout": 1, "scratch": 0}
         peak = 4096 * 0.62 / 4 * 4 * 132 * 1.83e9
         self.assertAlmostEqual(peak / 1e12, 613, delta=1)
         part = COUNTED.static["sm_90a", "attention_forward", 64]["part"]
-        self.assertAlmostEqual(self.chip.attention(op, [LENGTH] * TEXTS)[0], 4 * 768 * TEXTS * LENGTH**2 / (0.5 * part * peak))
+        self.assertAlmostEqual(chip.attention(op, [LENGTH] * TEXTS)[0], 4 * 768 * TEXTS * LENGTH**2 / (0.5 * part * peak))
         # backward: three products of queries and four of keys, and D
         op |= {"op": "attention_backward"}
         queries, keys = (COUNTED.static["sm_90a", f"attention_backward, {side}", 64]["part"] for side in ("queries", "keys"))
         expected = 2 * 768 * TEXTS * LENGTH**2 / (0.5 * peak) * (3 / queries + 4 / keys) + 4 * TOKENS * 768 / (0.81 * 4.8e12)
-        self.assertAlmostEqual(self.chip.attention(op, [LENGTH] * TEXTS)[0] / expected, 1)
+        self.assertAlmostEqual(chip.attention(op, [LENGTH] * TEXTS)[0] / expected, 1)
         # whole tiles: a text of 33 tokens takes as long as one of 64, a pooled row as long as 16
-        self.assertEqual(self.chip.attention(op | {"shape": [33, 33, 33], "op": "attention_forward"}, [33])[0], self.chip.attention(op | {"shape": [64, 64, 64], "op": "attention_forward"}, [64])[0])
-        pooled = self.chip.attention(op | {"shape": [2, 1024, 512], "op": "attention_forward"}, [512, 512])[0]
-        self.assertAlmostEqual(pooled * 16, self.chip.attention(op | {"shape": [1024, 1024, 512], "op": "attention_forward"}, [512, 512])[0])
+        self.assertEqual(chip.attention(op | {"shape": [33, 33, 33], "op": "attention_forward"}, [33])[0], chip.attention(op | {"shape": [64, 64, 64], "op": "attention_forward"}, [64])[0])
+        pooled = chip.attention(op | {"shape": [2, 1024, 512], "op": "attention_forward"}, [512, 512])[0]
+        self.assertAlmostEqual(pooled * 16, chip.attention(op | {"shape": [1024, 1024, 512], "op": "attention_forward"}, [512, 512])[0])
+
+    def test_attention_on_warpgroups(self):
+        """The same at the loop's part of the whole peak; in tiles of 64 rows and 128 or 64 columns. With a window the loop that is made for bands."""
+        op = {"op": "attention_forward", "type": "bf16", "heads": 12, "head_dim": 64, "shape": [TOKENS, TOKENS, LENGTH], "dropout": 1, "scratch": 0}
+        part = {kernel: COUNTED.static["sm_90a", f"attention_warpgroup{kernel}", 64]["part"] for kernel in ("", "_banded", "_backward, queries", "_backward, keys")}
+        whole = 2 * 768 * TEXTS * LENGTH**2 / 989e12
+        self.assertAlmostEqual(self.chip.attention(op, [LENGTH] * TEXTS)[0] / (2 * whole / 0.35 / part[""]), 1)
+        self.assertAlmostEqual(self.chip.attention(op | {"window": 1000}, [LENGTH] * TEXTS)[0] / (2 * whole / 0.35 / part["_banded"]), 1)
+        expected = whole / 0.38 * (3 / part["_backward, queries"] + 4 / part["_backward, keys"]) + 4 * TOKENS * 768 / (0.81 * 4.8e12)
+        self.assertAlmostEqual(self.chip.attention(op | {"op": "attention_backward"}, [LENGTH] * TEXTS)[0] / expected, 1)
+        self.assertEqual(self.chip.attention(op | {"shape": [65, 65, 65]}, [65])[0], self.chip.attention(op | {"shape": [128, 128, 128]}, [128])[0])
+        for other in ({"head_dim": 32}, {"head_dim": 96}):  # what has no such instance, and other chips
+            self.assertEqual(self.chip.sweeps(op | other), predict_steps.SWEEPS["attention_forward"])
+        self.assertEqual(predict_steps.Chip("sm_80", COUNTED, "best").sweeps(op), predict_steps.SWEEPS["attention_forward"])
 
     def test_loops_do_what_is_supposed(self):
         """A turn of 16 rows and 16 columns, or a multiple, has so many products by the static model: a sweep is not counted with another's."""
@@ -149,7 +164,8 @@ class Whole(unittest.TestCase):
             self.assertEqual(predict_steps.main(), 0)
         text = said.getvalue()
         self.assertTrue(text.startswith("# Predicted training steps: nothing here was measured\n"))
-        for words in ("| bert-large, dense S512: step at most 1.15 times its floor |", "| deberta-v3-large, dense S512: 80% of 0.20M tokens/s |",
+        for words in ("| bert-large, dense S512: step at most 1.15 times its floor |", "| deberta-v3-large, dense S512: 85% of 0.20M tokens/s |", "| bert-large, dense S512: 60 ms a step |",
+                      "| bert-large, dense S512, A100: MFU 55% |", "| bert-large, dense S512, RTX 4090: MFU 55% |", "| expected | mma |",
                       "| bert-base, sst2-16: 6 times eager, 2.5 times torch.compile |", "| H200 | bert-base | best |", "| RTX 4090 | deberta-v3-large | expected |"):
             self.assertIn(words, text)
         for line in text.splitlines():
