@@ -1,140 +1,166 @@
 #include "benchmarks/search/freeze_thaw_replay.h"
 
 #include "base/clock.h"
+#include "benchmarks/search/nearby_trials.h"
 #include "hpo/search/curves/freeze_thaw.h"
-#include "hpo/search/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+// A curve begins with what the trial's parameters let expect of it: known before the first evaluation, and worth as
+// much as it has told the final values so far, which the regressions of hpo/search/curves find out. A new trial is the
+// most promising point of those that are looked at.
 typedef struct paused_study {
     const recorded_curves *curves;
     ft_tuning *tuning;
     int64_t count, room;
-    int parameters;
-    double *params, *curve; // [room][parameters], [room][points]
-    int *known;             // [room] evaluations, or points: it has ended
-    ft_freeze_thaw_trial *trials;
+    const ft_distribution **distribution; // [parameters]
+    nearby_trials nearby;
+    double *curve,
+        *shown; // [room][points] as recorded_curves draws it; [room][points + 1] with what was expected before it
+    int *known; // [room] evaluations, or points: it has ended
+    ft_freeze_thaw_trial *trials; // [room + 1]
 } paused_study;
 
 static bool ended(const paused_study *s, int64_t i) { return s->known[i] == s->curves->points; }
 
-static const ft_distribution *distribution_of(const paused_study *s, int name) {
-    const ft_trial *trial = s->curves->trial[0];
-    return s->curves->study->distributions[ft_trial_find_param(trial, name)->distribution];
-}
+static double sign_of(const paused_study *s) { return s->curves->study->maximize[0] ? 1 : -1; }
 
-static ft_status set_param(const paused_study *s, ft_trials *view, int64_t number, int name, double value) {
-    int id, distribution;
-    FT_TRY(ft_trials_name(view, s->curves->study->names.name[name], &id));
-    FT_TRY(ft_trials_distribution(view, distribution_of(s, name), &distribution));
-    return ft_trials_set_param(view, number, id, distribution, value);
-}
-
-// As the sampler sees it: all trials have ended, those that have not with the value that is expected.
-static ft_status view_of(const paused_study *s, const ft_freeze_thaw_choice *choice, ft_trials *view) {
-    for (int64_t i = 0; i < s->count; i++) {
-        int64_t number;
-        FT_TRY(ft_trials_append(view, FT_RUNNING, &number));
-        for (int name = 0; name < s->parameters; name++)
-            FT_TRY(set_param(s, view, number, name, s->params[i * s->parameters + name]));
-        FT_TRY(ft_trials_finish(view, number, FT_COMPLETE, &choice->expected[i], 1));
-    }
+static ft_status grow_one(void **memory, size_t count, size_t size) {
+    void *grown = ft_realloc(*memory, count, size, "a replay");
+    if (grown == NULL) return FT_NO_MEMORY;
+    *memory = grown;
     return FT_OK;
 }
 
-static ft_status suggest(const paused_study *s, ft_sampler *sampler, ft_trials *view, double *values) {
-    int64_t number;
-    FT_TRY(ft_trials_append(view, FT_RUNNING, &number));
-    for (int name = 0; name < s->parameters; name++) {
-        FT_TRY(ft_sampler_suggest(sampler, number, s->curves->study->names.name[name], distribution_of(s, name),
-                                  &values[name]));
-        FT_TRY(set_param(s, view, number, name, values[name]));
-    }
-    return FT_OK;
-}
-
+// There is room for one more than there are.
 static ft_status grow(paused_study *s) {
-    if (s->count < s->room) return FT_OK;
+    if (s->count + 1 < s->room) return FT_OK;
     s->room = 2 * s->room + 64;
-    const size_t n = (size_t)s->room;
-    double *params = ft_realloc(s->params, n * (size_t)s->parameters, sizeof *params, "a replay");
-    if (params == NULL) return FT_NO_MEMORY;
-    s->params = params;
-    double *curve = ft_realloc(s->curve, n * (size_t)s->curves->points, sizeof *curve, "a replay");
-    if (curve == NULL) return FT_NO_MEMORY;
-    s->curve = curve;
-    int *known = ft_realloc(s->known, n, sizeof *known, "a replay");
-    if (known == NULL) return FT_NO_MEMORY;
-    s->known = known;
-    ft_freeze_thaw_trial *trials = ft_realloc(s->trials, n, sizeof *trials, "a replay");
-    if (trials == NULL) return FT_NO_MEMORY;
-    s->trials = trials;
-    return FT_OK;
+    const size_t n = (size_t)s->room, points = (size_t)s->curves->points;
+    FT_TRY(grow_one((void **)&s->nearby.at, n * (size_t)s->nearby.parameters, sizeof(double)));
+    FT_TRY(grow_one((void **)&s->nearby.value, n, sizeof(double)));
+    FT_TRY(grow_one((void **)&s->nearby.trust, n, sizeof(double)));
+    FT_TRY(grow_one((void **)&s->curve, n * points, sizeof(double)));
+    FT_TRY(grow_one((void **)&s->shown, n * (points + 1), sizeof(double)));
+    FT_TRY(grow_one((void **)&s->known, n, sizeof(int)));
+    return grow_one((void **)&s->trials, n, sizeof *s->trials);
 }
 
-static ft_status begin_trial(paused_study *s, const ft_freeze_thaw_choice *choice) {
-    ft_trials view;
-    ft_sampler *sampler = NULL;
-    FT_TRY(grow(s));
-    double *values = s->params + s->count * s->parameters;
-    ft_status status = ft_trials_init(&view, 1, s->curves->study->maximize);
-    if (status == FT_OK) status = view_of(s, choice, &view);
-    if (status == FT_OK) status = ft_tuning_sampler(s->tuning, &view, &sampler);
-    if (status == FT_OK) status = suggest(s, sampler, &view, values);
-    ft_sampler_free(sampler);
-    ft_trials_free(&view);
-    if (status != FT_OK) return status;
-    recorded_curves_draw(s->curves, s->tuning->options->seed, s->count, values,
-                         s->curve + s->count * s->curves->points);
-    s->known[s->count++] = 0;
-    return FT_OK;
+// As the curves are learnt: the expectation by the parameters, and behind it what was evaluated.
+static void show(paused_study *s) {
+    const int points = s->curves->points;
+    for (int64_t i = 0; i < s->count; i++) {
+        double mass, *shown = s->shown + i * (points + 1);
+        shown[0] = sign_of(s) * nearby_ask(&s->nearby, s->nearby.at + i * s->nearby.parameters, i, &mass);
+        for (int k = 0; k < points; k++)
+            shown[k + 1] = s->curve[i * points + k];
+        s->trials[i] = (ft_freeze_thaw_trial){shown, s->known[i] + 1, !ended(s, i), 1};
+    }
+}
+
+// What is known now of the final values. Those far below the others count as little below.
+static void learn(paused_study *s, const ft_freeze_thaw_choice *choice) {
+    nearby_trials *n = &s->nearby;
+    double weights = 0, sum = 0;
+    n->spread = choice->deviation[s->count];
+    for (int64_t i = 0; i < s->count; i++) {
+        const double part = choice->deviation[i] / (n->spread + 1e-12);
+        n->value[i] = sign_of(s) * choice->expected[i];
+        n->trust[i] = fmax(0.02, 1 - part * part);
+        sum += n->trust[i] * n->value[i];
+        weights += n->trust[i];
+    }
+    if (weights > 0) n->mean = sum / weights;
+    for (int64_t i = 0; i < s->count; i++)
+        n->value[i] = fmax(n->value[i], n->mean - 3 * n->spread);
+}
+
+static void begin_trial(paused_study *s, const double *values, double expected) {
+    const int64_t i = s->count++;
+    s->nearby.value[i] = expected;
+    s->nearby.trust[i] = 0;
+    s->nearby.count = s->count;
+    s->known[i] = 0;
+    recorded_curves_draw(s->curves, s->tuning->options->seed, i, values, s->curve + i * s->curves->points);
+}
+
+// The point that a new trial would have stands behind the others, as one that waits.
+static ft_status choose(paused_study *s, int64_t *chosen, double *seconds) {
+    nearby_trials *n = &s->nearby;
+    ft_freeze_thaw_options options = ft_freeze_thaw_defaults(s->curves->points, s->curves->study->maximize[0]);
+    ft_freeze_thaw_choice choice;
+    ft_arena arena = {0};
+    const double start = ft_now();
+    double *room = ft_arena_alloc(&arena, 3 * (size_t)n->parameters * sizeof *room), first;
+    ft_random_stream stream =
+        ft_random_stream_of((uint64_t)s->tuning->options->seed, s->count, FT_DRAW_ACQUIRE, "place");
+    ft_status status = room != NULL ? grow(s) : FT_NO_MEMORY;
+    if (status == FT_OK) {
+        double *values = room + 2 * n->parameters;
+        if (n->count >= 8 && n->count >= n->fitted + (n->fitted < 40 ? 8 : 25)) nearby_fit(n);
+        show(s);
+        const double expected = nearby_propose(n, &stream, room, values, n->at + s->count * n->parameters);
+        first = sign_of(s) * expected;
+        s->trials[s->count] = (ft_freeze_thaw_trial){&first, 1, true, 1};
+        options.may_begin = false;
+        status = ft_freeze_thaw_choose(s->trials, s->count + 1, &options, &arena, &choice);
+        if (status == FT_OK) learn(s, &choice), *chosen = choice.trial;
+        if (status == FT_OK && *chosen == s->count) begin_trial(s, values, expected);
+    }
+    ft_arena_free(&arena);
+    *seconds += ft_now() - start;
+    return status;
 }
 
 static ft_status one_stage(paused_study *s, freeze_thaw_replay *out, double *seconds) {
     const recorded_curves *c = s->curves;
-    const bool maximize = c->study->maximize[0];
-    const ft_freeze_thaw_options options = ft_freeze_thaw_defaults(c->points - 1, maximize);
-    ft_freeze_thaw_choice choice;
-    ft_arena arena = {0};
-    const double start = ft_now();
-    for (int64_t i = 0; i < s->count; i++)
-        s->trials[i] = (ft_freeze_thaw_trial){s->curve + i * c->points, s->known[i], !ended(s, i), 1};
-    ft_status status = ft_freeze_thaw_choose(s->trials, s->count, &options, &arena, &choice);
-    *seconds += ft_now() - start;
-    int64_t i = status == FT_OK ? choice.trial : 0;
-    if (status == FT_OK && i == FT_FREEZE_THAW_NEW) {
-        i = s->count;
-        status = begin_trial(s, &choice);
-    }
-    ft_arena_free(&arena);
-    if (status != FT_OK) return status;
     const ft_trial_report *reports = c->trial[0]->reports;
+    int64_t i = 0;
+    FT_TRY(choose(s, &i, seconds));
     const int stage = s->known[i]++;
     out->steps += reports[stage].step - (stage > 0 ? reports[stage - 1].step : 0);
     if (s->known[i] < c->points - 1) return FT_OK;
     s->known[i] = c->points; // the final value is known with the last evaluation
     const double value = s->curve[i * c->points + c->points - 1];
-    if (isnan(out->best) || (maximize ? value > out->best : value < out->best)) out->best = value;
+    if (isnan(out->best) || sign_of(s) * value > sign_of(s) * out->best) out->best = value;
+    return FT_OK;
+}
+
+static ft_status begin(paused_study *s) {
+    const int parameters = s->nearby.parameters;
+    s->distribution = ft_calloc((size_t)parameters + 1, sizeof *s->distribution, "a replay");
+    s->nearby.width = ft_calloc((size_t)parameters + 1, sizeof *s->nearby.width, "a replay");
+    if (s->distribution == NULL || s->nearby.width == NULL) return FT_NO_MEMORY;
+    for (int p = 0; p < parameters; p++) {
+        s->distribution[p] = s->curves->study->distributions[ft_trial_find_param(s->curves->trial[0], p)->distribution];
+        s->nearby.width[p] = 0.2;
+    }
+    s->nearby.distribution = s->distribution;
     return FT_OK;
 }
 
 ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tuning, double goal, int64_t most,
                                  freeze_thaw_replay *out) {
-    paused_study s = {.curves = curves, .tuning = tuning, .parameters = curves->study->names.count};
-    const double sign = curves->study->maximize[0] ? 1 : -1;
+    paused_study s = {
+        .curves = curves, .tuning = tuning, .nearby = {.parameters = curves->study->names.count, .spread = 1}};
     double seconds = 0;
     int64_t choices = 0;
     *out = (freeze_thaw_replay){.best = NAN};
-    ft_status status = FT_OK;
-    for (; status == FT_OK && !(sign * out->best >= sign * goal) && out->steps < most; choices++)
+    ft_status status = begin(&s);
+    for (; status == FT_OK && !(sign_of(&s) * out->best >= sign_of(&s) * goal) && out->steps < most; choices++)
         status = one_stage(&s, out, &seconds);
     out->trials = s.count;
     for (int64_t i = 0; i < s.count; i++)
         out->paused += !ended(&s, i);
     out->seconds = choices > 0 ? seconds / (double)choices : 0;
-    free(s.params);
+    free(s.distribution);
+    free(s.nearby.width);
+    free(s.nearby.at);
+    free(s.nearby.value);
+    free(s.nearby.trust);
     free(s.curve);
+    free(s.shown);
     free(s.known);
     free(s.trials);
     return status;
