@@ -41,6 +41,9 @@ static ft_status grow(paused_study *s) {
     FT_TRY(grow_one((void **)&s->nearby.at, n * (size_t)s->nearby.parameters, sizeof(double)));
     FT_TRY(grow_one((void **)&s->nearby.value, n, sizeof(double)));
     FT_TRY(grow_one((void **)&s->nearby.trust, n, sizeof(double)));
+    FT_TRY(grow_one((void **)&s->nearby.kernel, n * n, sizeof(double)));
+    s->nearby.room = s->room;
+    nearby_weigh(&s->nearby, 0);
     FT_TRY(grow_one((void **)&s->curve, n * points, sizeof(double)));
     FT_TRY(grow_one((void **)&s->shown, n * (points + 1), sizeof(double)));
     FT_TRY(grow_one((void **)&s->known, n, sizeof(int)));
@@ -51,8 +54,8 @@ static ft_status grow(paused_study *s) {
 static void show(paused_study *s) {
     const int points = s->curves->points;
     for (int64_t i = 0; i < s->count; i++) {
-        double mass, *shown = s->shown + i * (points + 1);
-        shown[0] = sign_of(s) * nearby_ask(&s->nearby, s->nearby.at + i * s->nearby.parameters, i, &mass);
+        double *shown = s->shown + i * (points + 1);
+        shown[0] = sign_of(s) * nearby_expect(&s->nearby, i);
         for (int k = 0; k < points; k++)
             shown[k + 1] = s->curve[i * points + k];
         s->trials[i] = (ft_freeze_thaw_trial){shown, s->known[i] + 1, !ended(s, i), 1};
@@ -81,6 +84,7 @@ static void begin_trial(paused_study *s, const double *values, double expected) 
     s->nearby.value[i] = expected;
     s->nearby.trust[i] = 0;
     s->nearby.count = s->count;
+    nearby_weigh(&s->nearby, i);
     s->known[i] = 0;
     recorded_curves_draw(s->curves, s->tuning->options->seed, i, values, s->curve + i * s->curves->points);
 }
@@ -159,6 +163,7 @@ ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tunin
     free(s.nearby.at);
     free(s.nearby.value);
     free(s.nearby.trust);
+    free(s.nearby.kernel);
     free(s.curve);
     free(s.shown);
     free(s.known);

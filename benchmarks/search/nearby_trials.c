@@ -20,23 +20,44 @@ void nearby_place(const nearby_trials *n, const double *values, double *at) {
     }
 }
 
+static double kernel(const nearby_trials *n, const double *width, const double *a, const double *b) {
+    double apart = 0;
+    for (int p = 0; p < n->parameters; p++) {
+        const double by = n->distribution[p]->kind == FT_CATEGORICAL ? a[p] != b[p] : a[p] - b[p];
+        apart += by * by / (width[p] * width[p]);
+    }
+    return apart > 30 ? 0 : exp(-0.5 * apart);
+}
+
 static double ask(const nearby_trials *n, const double *width, const double *at, int64_t without, double *mass) {
     double sum = PRIOR * n->mean;
     *mass = 0;
     for (int64_t i = 0; i < n->count; i++) {
-        double apart = 0;
         if (i == without || n->trust[i] <= 0) continue;
-        for (int p = 0; p < n->parameters; p++) {
-            const double there = n->at[i * n->parameters + p];
-            const double by = n->distribution[p]->kind == FT_CATEGORICAL ? there != at[p] : there - at[p];
-            apart += by * by / (width[p] * width[p]);
-        }
-        if (apart > 30) continue;
-        const double weight = n->trust[i] * exp(-0.5 * apart);
+        const double weight = n->trust[i] * kernel(n, width, n->at + i * n->parameters, at);
         sum += weight * n->value[i];
         *mass += weight;
     }
     return sum / (*mass + PRIOR);
+}
+
+void nearby_weigh(nearby_trials *n, int64_t first) {
+    for (int64_t i = first; i < n->count; i++)
+        for (int64_t k = 0; k <= i; k++) {
+            const double weight = kernel(n, n->width, n->at + i * n->parameters, n->at + k * n->parameters);
+            n->kernel[i * n->room + k] = n->kernel[k * n->room + i] = i == k ? 0 : weight;
+        }
+}
+
+double nearby_expect(const nearby_trials *n, int64_t trial) {
+    const double *row = n->kernel + trial * n->room;
+    double sum = PRIOR * n->mean, mass = 0;
+    for (int64_t i = 0; i < n->count; i++) {
+        const double weight = n->trust[i] * row[i];
+        sum += weight * n->value[i];
+        mass += weight;
+    }
+    return sum / (mass + PRIOR);
 }
 
 double nearby_ask(const nearby_trials *n, const double *at, int64_t without, double *mass) {
@@ -67,6 +88,7 @@ void nearby_fit(nearby_trials *n) {
             }
             n->width[p] = chosen;
         }
+    nearby_weigh(n, 0);
 }
 
 static double normal(ft_random_stream *s) {
