@@ -68,7 +68,8 @@ static void measure_of(const ft_curve *curves, int64_t count, int stages, double
         if (n >= FEW) m->low[k] = middle - FENCE * fmax(high - middle, (high - low) / 2);
         if (k > 0 && 4 * (int64_t)n < count) continue;
         m->middle = middle;
-        if (high > low) m->scale = (high - low) / 1.349; // as of a normal distribution
+        // Values that differ by rounding alone are no measure: in units of that all others would drown the prior.
+        if (high - low > 1e-9 * (fabs(high) + fabs(low))) m->scale = (high - low) / 1.349; // as of a normal distribution
     }
 }
 

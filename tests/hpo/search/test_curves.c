@@ -89,6 +89,19 @@ static void test_refused(void **state) {
     ft_arena_free(&arena);
 }
 
+// A stage where all say the same but for rounding, and another one where they do not.
+static void test_rounding(void **state) {
+    const double a[] = {0.7, 0.85}, b[] = {0.1 + 0.6, 0.5}, c[] = {0.7000000000000002, 0.6};
+    const ft_curve curves[] = {{a, 2, 1}, {b, 1, 1}, {c, 1, 1}};
+    ft_arena arena = {0};
+    ft_curve_model model;
+    double mean, variance;
+    assert_int_equal(ft_curve_model_of(curves, 3, 2, &arena, &model), FT_OK);
+    ft_curve_ask(&model, NULL, 0, &mean, &variance);
+    assert_true(isfinite(mean) && variance > 1e-6);
+    ft_arena_free(&arena);
+}
+
 // ---- which trial goes on --------------------------------------------------------------------------------------------
 
 enum { STAGES = 5, OLD = 20 };
@@ -206,6 +219,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_oracle),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_beginning),
     };

@@ -35,7 +35,7 @@ def measure(curves, stages):
             low[k] = m - FENCE * max(b - m, (b - a) / 2)
         if k == 0 or 4 * n >= len(curves):
             middle = m
-            scale = (b - a) / 1.349 if b > a else scale
+            scale = (b - a) / 1.349 if b - a > 1e-9 * (abs(a) + abs(b)) else scale
     return middle, scale if scale > 0 else 1.0, low
 
 
