@@ -91,8 +91,8 @@ static void test_refused(void **state) {
 
 // A stage where all say the same but for rounding, and another one where they do not.
 static void test_rounding(void **state) {
-    const double a[] = {0.7, 0.85}, b[] = {0.1 + 0.6, 0.5}, c[] = {0.7000000000000002, 0.6};
-    const ft_curve curves[] = {{a, 2, 1}, {b, 1, 1}, {c, 1, 1}};
+    const double a[] = {0.5, 0.7}, b[] = {0.6, 0.7000000000000002}, c[] = {0.55, 0.7};
+    const ft_curve curves[] = {{a, 2, 1}, {b, 2, 1}, {c, 2, 1}};
     ft_arena arena = {0};
     ft_curve_model model;
     double mean, variance;
