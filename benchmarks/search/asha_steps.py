@@ -5,6 +5,8 @@
                                                     ten evaluations each; killed, it goes on where it was. About an hour on 2
                                                     quiet cores. Writes benchmarks/search/asha_curves.jsonl.gz
     python3 benchmarks/search/asha_steps.py replay         20 seeds on those curves, in seconds: results/asha_steps.md
+    python3 benchmarks/search/asha_steps.py freeze-thaw    the same curves and seeds, trials paused and gone on with as hpo/search/curves chooses:
+                                                    results/freeze_thaw_steps.md; 2 s of a core a seed
     python3 benchmarks/search/asha_steps.py real           2 seeds of real studies, hours: results/asha_steps_real.md
     python3 benchmarks/search/asha_steps.py real --layers 2
                                                     the same with the model's first two layers, in a third of the time: some 2
@@ -160,7 +162,7 @@ def record(arguments):
     print(f"{len(complete)} curves of {len(trials)} trials in {arguments.curves}, {os.path.getsize(arguments.curves)} bytes")
 
 
-def summary(document, title, note):
+def summary(document, title, note, what="ASHA", stopped="pruned"):
     rows = document["seeds"]
     shares = [r["steps"] / r["none_steps"] if r["reached"] else 1.0 for r in rows]
     own = [r["steps"] / r["none_first_steps"] if r["reached"] else float("inf") for r in rows]
@@ -171,8 +173,8 @@ def summary(document, title, note):
         f"Median share of the steps: **{100 * document['median_share']:.1f}%** (where the value was not reached 100%); {document['within_target']} of {len(rows)} seeds "
         f"within {100 * TARGET:.0f}%, {reached} reached the value at all. Against the steps at which the study without a pruner "
         f"had its best (the stricter measure): {sooner} of {len(rows)} seeds took fewer.", "",
-        f"| seed | best of {document['trials_without']} without | its steps | first reached at | with ASHA | share | "
-        "trials, pruned |", "|---|---|---|---|---|---|---|"]
+        f"| seed | best of {document['trials_without']} without | its steps | first reached at | with {what} | share | "
+        f"trials, {stopped} |", "|---|---|---|---|---|---|---|"]
     for r, share in zip(rows, shares):
         with_asha = f"{r['steps']:,}" if r["reached"] else f"not in {r['steps']:,}"
         took = f"{100 * share:.1f}%" if r["reached"] else f"over {100 * r['steps'] / r['none_steps']:.0f}%"
@@ -181,7 +183,8 @@ def summary(document, title, note):
     return "\n".join(lines) + "\n"
 
 
-def replay(arguments):
+def replayed(arguments, *words):
+    """A line about the curves and one a seed, of bench_asha."""
     if not os.path.exists(arguments.curves):
         sys.exit(f"{arguments.curves} is not there; record it first: python3 benchmarks/search/asha_steps.py record")
     with tempfile.TemporaryDirectory() as scratch:
@@ -190,13 +193,27 @@ def replay(arguments):
             out.write(f.read())
         run(arguments.program, "study", "import", plain, "--storage", database)
         program = os.path.join(os.path.dirname(arguments.program), "benchmarks", "bench_asha")
-        told = run(program, database, arguments.seeds or 20, arguments.without, *ASHA, *arguments.settings)
-    curves, *rows = map(json.loads, told.splitlines())
+        told = run(program, database, arguments.seeds or 20, arguments.without, *words, *arguments.settings)
+    return map(json.loads, told.splitlines())
+
+
+def replay(arguments):
+    curves, *rows = replayed(arguments, *ASHA)
     document = dict(common.provenance(), trials_without=arguments.without, curves=curves, seeds=rows)
     note = (f"{curves['curves']} recorded trials, {curves['evaluations']} evaluations each, {curves['parameters']} parameters; one left "
             f"out is told from the others to {curves['residual']:.4f}. {', '.join(ASHA)}. TPE, trials one after another.")
     common.write_results(arguments.output or os.path.join(common.RESULTS, "asha_steps"), document,
                          summary(document, "Steps of training that ASHA saves, replayed", note))
+
+
+def freeze_thaw(arguments):
+    curves, *rows = replayed(arguments, "freeze_thaw", str(arguments.first))
+    document = dict(common.provenance(), trials_without=arguments.without, curves=curves, seeds=rows)
+    note = (f"{curves['curves']} recorded trials, {curves['evaluations']} evaluations each, {curves['parameters']} parameters; one left "
+            f"out is told from the others to {curves['residual']:.4f}. Without: TPE. With: no sampler; places where the trials around let "
+            "most expect (benchmarks/search/nearby_trials.c), one evaluation of one trial after the other.")
+    common.write_results(arguments.output or os.path.join(common.RESULTS, "freeze_thaw_steps"), document,
+                         summary(document, "Steps of training that freeze-thaw saves, replayed", note, "freeze-thaw", "paused"))
 
 
 def steps_of(trials):
@@ -238,20 +255,21 @@ def real(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["record", "replay", "real", "save"])
+    parser.add_argument("what", choices=["record", "replay", "freeze-thaw", "real", "save"])
     parser.add_argument("--program", default=os.path.join(common.ROOT, "build", "ftengine"))
     parser.add_argument("--config", default=os.path.join(common.ROOT, "configs", "tune.ini"))
     parser.add_argument("--curves", default=CURVES)
     parser.add_argument("--trials", type=int, default=80, help="of record")
     parser.add_argument("--without", type=int, default=200, help="trials of the study without a pruner")
     parser.add_argument("--seeds", type=int, default=0, help="20 of replay, 2 of real")
+    parser.add_argument("--first", type=int, default=0, help="seed of freeze-thaw")
     parser.add_argument("--until", type=float, default=1, help="of real: the share of the steps without a pruner at which ASHA is given up")
     parser.add_argument("--layers", type=int, default=0, help="of the model, the first so many; 0: all")
     parser.add_argument("--model", default=os.path.join(common.ROOT, "models", "all-MiniLM-L6-v2"), help="that --layers cuts")
     parser.add_argument("--output", help="results, without .md and .json")
     parser.add_argument("settings", nargs="*", help="section.key=value, for the studies")
     arguments = parser.parse_intermixed_args() # settings may stand behind options
-    {"record": record, "replay": replay, "real": real, "save": save}[arguments.what](arguments)
+    {"record": record, "replay": replay, "freeze-thaw": freeze_thaw, "real": real, "save": save}[arguments.what](arguments)
 
 
 if __name__ == "__main__":
