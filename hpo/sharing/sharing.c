@@ -12,18 +12,14 @@
 
 static double at_most_1(double x) { return x < 1 ? x : 1; }
 
-static double memory_rate(int threads) {
-    return ft_rates_of(&(ft_target){.backend = FT_BACKEND_CPU, .threads = threads}).bytes;
-}
-
 // What all cores together can move: as one trial on them is thought to (cost.h knows no more than eight threads), and
 // at least 5e9 bytes a core and second, as servers with many cores have by the number of their channels (64 cores with
 // 8 of DDR4-3200, 205e9; 96 with 12 of DDR5-4800, 460e9).
-static double machine_rate(int cores) { return fmax(memory_rate(cores), 5e9 * cores); }
+static double machine_rate(int cores) { return fmax(ft_cpu_bytes_of(cores), 5e9 * cores); }
 
 // Its threads have their cores all the time. With few of them it cannot use all of the memory's speed.
 static ft_demand on_cpu(const ft_step_price *p, int cores) {
-    const double moving = p->work.moving / p->seconds, part = memory_rate(p->threads) / machine_rate(cores);
+    const double moving = p->work.moving / p->seconds, part = ft_cpu_bytes_of(p->threads) / machine_rate(cores);
     ft_demand d = {.turns = {0}};
     d.use[FT_USE_CORES] = (double)p->threads / cores;
     d.bound[FT_USE_CORES] = 1;

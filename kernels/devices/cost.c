@@ -196,6 +196,12 @@ ft_rates ft_rates_of(const ft_target *target) {
     return (ft_rates){.flops = 60e9 * threads, .bytes = 10e9 * (threads < 8 ? threads : 8), .half_rows = 26, .op_seconds = 2e-6};
 }
 
+double ft_cpu_bytes_of(int threads) {
+    return ft_rates_of(&(ft_target){.backend = FT_BACKEND_CPU, .threads = threads}).bytes;
+}
+
+int ft_cost_threads(const ft_target *target) { return target->backend == FT_BACKEND_CPU ? target->threads : 0; }
+
 double ft_cost_computing(ft_cost c, ft_rates r) {
     return c.flops / (c.rows > 0 ? r.flops * c.rows / (c.rows + r.half_rows) : r.flops);
 }

@@ -32,6 +32,10 @@ typedef struct ft_rates {
 
 // A CPU with so many threads; a CUDA chip with so many multiprocessors.
 ft_rates ft_rates_of(const ft_target *target);
+// The same of a CPU, bytes alone.
+double ft_cpu_bytes_of(int threads);
+// Threads of the CPU that compute; 0: it is a GPU.
+int ft_cost_threads(const ft_target *target);
 // A planned device (ft_plan_open) counts by these from now on: by those of a known chip, say.
 void ft_plan_set_rates(ft_device *device, ft_rates rates);
 // The longer of computing and moving, and the start.

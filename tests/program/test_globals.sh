@@ -19,6 +19,7 @@ curl_library.c.o once     libcurl is loaded once a process
 curl_library.c.o found    its functions; written under that once
 duckdb_library.c.o once   DuckDB's library is loaded once a process
 duckdb_library.c.o found  its functions; written under that once
+heap.c.o         glibc_heap  the lock of the process's own heap, which glibc makes ready without one
 pq_library.c.o   once     libpq is loaded once a process
 pq_library.c.o   found    its functions; written under that once
 "

@@ -5,13 +5,13 @@
 #include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
 #include "engine/train/room/observer.h"
+#include "kernels/devices/cost.h"
 #include "kernels/devices/devices.h"
 
 static ft_status find_price(ft_room *room, ft_rehearsal *r) {
     const ft_run_observer *observer = ft_run_observer_of();
-    const ft_target *target = &room->device->target;
     if (observer == NULL || observer->priced == NULL) return FT_OK;
-    room->price.threads = target->backend == FT_BACKEND_CPU ? target->threads * (room->ranks != NULL ? room->ranks->ranks : 1) : 0;
+    room->price.threads = ft_cost_threads(&room->device->target) * (room->ranks != NULL ? room->ranks->ranks : 1);
     return ft_rehearsal_work(r, &room->price.seconds, &room->price.work);
 }
 
