@@ -12,8 +12,7 @@ ft_status ft_study_sharing_load(ft_stored *study, ft_arena *arena, ft_study_shar
     return FT_OK;
 }
 
-// ---- for people
-// --------------------------------------------------------------------------------------------------------
+// ---- for people ----------------------------------------------------------------------------------------------------
 
 static const char *factor(double value, char out[32]) {
     snprintf(out, 32, isnan(value) ? "unknown" : "%.2f", value);
@@ -36,8 +35,7 @@ void ft_study_sharing_print(const ft_study_sharing *s) {
                m->shared > 0 ? "          " : "sharing   ", m->held, m->held == 1 ? "" : "s");
 }
 
-// ---- for programs
-// ------------------------------------------------------------------------------------------------------
+// ---- for programs --------------------------------------------------------------------------------------------------
 
 static json_t *number(double value) { return isnan(value) ? json_null() : json_real(value); }
 

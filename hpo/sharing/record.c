@@ -6,8 +6,7 @@
 
 static const char trials_key[] = "sharing_trials"; // of the study
 
-// ---- to write
-// ----------------------------------------------------------------------------------------------------------
+// ---- to write ------------------------------------------------------------------------------------------------------
 
 static ft_status set(ft_stored *s, int64_t number, const char *key, const ft_choice *value) {
     return ft_stored_set_scalar(s, number, FT_USER_ATTRIBUTE, key, value);
@@ -39,8 +38,7 @@ ft_status ft_sharing_store(ft_stored *s, const ft_sharing_record *r) {
     return set(s, FT_STUDY_ATTRIBUTE, trials_key, &(ft_choice){.kind = FT_CHOICE_INT, .integer = count + 1});
 }
 
-// ---- to read
-// -----------------------------------------------------------------------------------------------------------
+// ---- to read -------------------------------------------------------------------------------------------------------
 
 // What is no number was written by nobody we know.
 static double number_of(const char *json) {

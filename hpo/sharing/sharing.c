@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// ---- what a trial wants
-// ------------------------------------------------------------------------------------------------
+// ---- what a trial wants --------------------------------------------------------------------------------------------
 
 static double at_most_1(double x) { return x < 1 ? x : 1; }
 
@@ -51,8 +50,7 @@ ft_demand ft_demand_of(const ft_step_price *price, int cores, bool together) {
     return price->threads > 0 ? on_cpu(price, some) : on_gpu(price, some, together);
 }
 
-// ---- turns
-// -------------------------------------------------------------------------------------------------------------
+// ---- turns ---------------------------------------------------------------------------------------------------------
 
 // What is in no queue; of what goes on beside something else nothing is left.
 static double own_part(const ft_demand *d) {
@@ -110,8 +108,7 @@ static bool add_turns(int count, const ft_demand *demands, double *slowdown) {
     return true;
 }
 
-// ---- what is divided
-// ---------------------------------------------------------------------------------------------------
+// ---- what is divided -----------------------------------------------------------------------------------------------
 
 static double stretched(const ft_demand *d, int use, double x) { return 1 + d->bound[use] * (x - 1); }
 
@@ -137,8 +134,7 @@ static double find_stretch(int count, const ft_demand *demands, int use) {
     return most;
 }
 
-// ---- both
-// --------------------------------------------------------------------------------------------------------------
+// ---- both ----------------------------------------------------------------------------------------------------------
 
 bool ft_sharing_slowdowns(int count, const ft_demand *demands, double *slowdown) {
     if (count > FT_SHARING_MOST || !add_turns(count, demands, slowdown)) return false;

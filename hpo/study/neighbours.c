@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- what is known of a trial
-// ------------------------------------------------------------------------------------------
+// ---- what is known of a trial --------------------------------------------------------------------------------------
 
 static double seconds_of(const json_t *message, const char *key) {
     const double value = json_number_value(json_object_get(message, key));
@@ -57,8 +56,7 @@ static int find_others(const ft_tuning *t, const ft_slot *slot, ft_demand demand
     return count;
 }
 
-// ---- whether one more may come
-// -----------------------------------------------------------------------------------------
+// ---- whether one more may come -------------------------------------------------------------------------------------
 
 static void tell(const ft_slot *slot, int others, double adds) {
     char gain[64] = "they are too many to tell";
@@ -98,8 +96,7 @@ bool ft_neighbours_may(ft_tuning *t, ft_slot *slot) {
     return n->may;
 }
 
-// ---- what is seen
-// -------------------------------------------------------------------------------------------------------
+// ---- what is seen --------------------------------------------------------------------------------------------------
 
 static void look_around(const ft_tuning *t, ft_slot *slot) {
     ft_neighbour *n = &slot->neighbour;
