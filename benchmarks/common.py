@@ -57,12 +57,12 @@ def processor_seconds():
     return (user + nice + system + irq + softirq) / tick, steal / tick
 
 
-def measured(command, log=None):
+def measured(command, log=None, cwd=ROOT):
     """Runs a command to its end. Its standard output, and what the kernel says of it: wall seconds, peak resident
     bytes, and the shares of all cores' time that other processes used and that the host withheld meanwhile."""
     with tempfile.TemporaryFile() as out, open(log, "ab") if log else tempfile.TemporaryFile() as err:
         start, (busy, stolen) = time.monotonic(), processor_seconds()
-        process = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT)
+        process = subprocess.Popen(command, stdout=out, stderr=err, cwd=cwd)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - start

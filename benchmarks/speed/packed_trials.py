@@ -3,7 +3,9 @@
 
     benchmarks/speed/packed_trials.py --ftengine build/ftengine --model models/all-MiniLM-L6-v2 --data data/reviews --output benchmarks/results/packed_trials
 
-Compared are seconds by the clock and of the processor of whole studies: starting, reading and planning are in them."""
+Compared are seconds by the clock and of the processor of whole studies: starting, reading and planning are in them. What training alone gains is the
+difference between studies of so many texts a trial and of twice as many, in both ways; it is held against what one trial gains when its batch is as
+large as all of theirs together (the curve of its tokens/s over its batch)."""
 
 import argparse
 import os
@@ -85,7 +87,14 @@ def main():
                 ratios = sorted(p[0][k] / p[1][k] for p in pairs)
                 rows.append((batch, steps, what, statistics.median(p[0][k] for p in pairs), statistics.median(p[1][k] for p in pairs),
                              statistics.median(ratios), ratios[0], ratios[-1]))
+        halves = []  # batch 8 again, with twice the texts: (seconds of the second half together, one after the other)
+        for _ in range(a.repeats):
+            steps = a.texts // 8
+            shorter, longer = ([study(program, scratch, a.trials, n, 8, pack)[0] for pack in (a.trials, 1)] for n in (steps, 2 * steps))
+            halves.append((longer[0] - shorter[0], longer[1] - shorter[1]))
         rates = [(batch, statistics.median(curve(program, scratch, batch, 640) for _ in range(a.repeats))) for batch in (1, 3, 8, 16, 64, 128)]
+    together, alone = (statistics.median(h[k] for h in halves) for k in (0, 1))
+    gain, allowed = alone / together, dict(rates)[8 * a.trials] / dict(rates)[8] if 8 * a.trials in dict(rates) else None
     with open(a.output + ".md", "w") as f:
         f.write("# LoRA trials beside one MiniLM: together and one after the other\n\n")
         f.write(f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {os.cpu_count()} cores, load average {load:.0f} before and {os.getloadavg()[0]:.0f} after"
@@ -96,6 +105,9 @@ def main():
         for batch, steps, what, x, y, ratio, least, most in rows:
             f.write(f"| {batch} | {steps} | {what} | {x:.2f} | {y:.2f} | **{ratio:.2f}** ({least:.2f}, {most:.2f}) |\n")
         f.write("\nOne trial's real tokens a second by its batch, while it trains: " + ", ".join(f"{b}: {r:.0f}" for b, r in rates) + ".\n\n")
+        f.write(f"Batch 8, training alone (the second half of studies of {2 * (a.texts // 8)} steps a trial): {together:.2f} s together, {alone:.2f} s one after "
+                f"the other: **{gain:.2f}** times as fast" + (f", where the curve allows {allowed:.2f}: **{gain / allowed:.0%}** of it (target 90%).\n\n" if allowed
+                else ".\n\n"))
         f.write(f"Peak of resident memory: {largest['together']:.0f} MiB of the process of {a.trials} trials, {largest['alone']:.0f} MiB of a process of one.\n")
 
 
