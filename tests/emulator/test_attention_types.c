@@ -1,6 +1,6 @@
 // CUDA's attention on the emulator: fp32, bf16 and fp16 against double precision and against the CPU's, in all orders of
 // threads, on memory that is NaN before it is written.
-// ctest: driver=fake
+// ctest: driver=fake part=3
 #include "tests/emulator/typed_attention.h"
 
 // ---- the tests ----------------------------------------------------------------------------------------------------------

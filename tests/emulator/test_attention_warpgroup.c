@@ -1,6 +1,6 @@
 // CUDA's attention on warpgroups of sm_90a, forward and backward, asked for with FTENGINE_ATTENTION=wgmma on an emulated chip that has
 // them: bf16 and fp16 against double precision, as test_attention_types.c judges the other paths; and who gets it.
-// ctest: driver=fake
+// ctest: driver=fake part=4
 #include "tests/emulator/typed_attention.h"
 
 static void reopen_gpu(size_t capability) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A run on several CPU ranks of which one dies again and again goes on with those that are left, down to one, with the bits of a run that nothing happened
 # to; never with fewer than distributed.min_ranks. What it says of it on the terminal, in train.log and for programs. GPUs: emulator/runs/test_elastic.sh.
-# ctest: cost=10 sanitize=leave
+# ctest: part=1 cost=10 sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/fixtures/same_runs.sh" || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done; rm -rf "$scratch"' EXIT

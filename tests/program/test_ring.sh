@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # distributed.reduction = ring: CPU ranks that each add up gradients of their own. A run follows one rank's, over models, adapters, frozen parts, precisions, micro-batches and
 # ranks without one; the same ranks have the same bits again, also after a stop; the memory is what was planned; what does not go with it is refused.
-# ctest: cost=20 asan_part=3
+# ctest: part=0 cost=20 asan_part=3
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/fixtures/same_runs.sh" || exit 1
 common="$here/follow.ini data.validation=$here/validation.tsv data.cache_dir=none eval.strategy=steps eval.steps=4 output.save_steps=4 train.max_steps=8
