@@ -30,11 +30,11 @@
 #include "kernels/ops/device.h"
 
 // Stretches of code with the same requests every time: a micro-batch of training and what a step does before its first and
-// after its last one, a step without a micro-batch that has a loss, the optimizer's update; what ranks have
+// after its last one, a step without a micro-batch that has a loss, rows of the word table on their way to other ranks, the optimizer's update; what ranks have
 // parts of, brought together; what a pass over a data set holds as long as
 // it takes, a micro-batch of it and what comes before the first; a micro-batch of one token a text. The last three open inside the pass, and have their places above its own.
 typedef enum ft_scope {
-    FT_SCOPE_TRAIN = 0, FT_SCOPE_STEP_BEGIN, FT_SCOPE_NOTHING, FT_SCOPE_STEP_END, FT_SCOPE_UPDATE, FT_SCOPE_COLLECT, FT_SCOPE_PASS, FT_SCOPE_PREDICT,
+    FT_SCOPE_TRAIN = 0, FT_SCOPE_STEP_BEGIN, FT_SCOPE_NOTHING, FT_SCOPE_STEP_END, FT_SCOPE_WORDS, FT_SCOPE_UPDATE, FT_SCOPE_COLLECT, FT_SCOPE_PASS, FT_SCOPE_PREDICT,
     FT_SCOPE_PREDICT_BEGIN, FT_SCOPE_NEXT,
     FT_SCOPES
 } ft_scope;

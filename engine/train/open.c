@@ -212,6 +212,8 @@ static ft_status announce_precision(const ft_room *room) {
 static void announce_shard(const ft_room *room) {
     const ft_shard_kind shard = room->config->distributed.shard;
     const char *dealt = shard == FT_SHARD_OPTIMIZER ? "moments and exact weights are dealt out" : "moments, exact weights and gradients are dealt out";
+    if (!room->plan.apart && room->plan.ranks > 1 && (shard == FT_SHARD_OPTIMIZER || shard == FT_SHARD_GRADIENTS))
+        ft_info("           distributed.shard is of GPUs: ranks on the CPU have weights, gradients and moments once for all of a host");
     if (!room->plan.apart) return;
     if (shard == FT_SHARD_GRADIENTS && !room->plan.whole_steps)
         ft_info("           dealt out are moments and exact weights, not gradients: a step is several micro-batches a rank");

@@ -15,6 +15,22 @@ ft_status ft_group_all_reduce(ft_group *g, ft_range all) {
     return g->functions->all_reduce(g, all);
 }
 
+ft_status ft_group_all_reduce_all(ft_group *g, const ft_range *part, int count) {
+    if (count == 1) return ft_group_all_reduce(g, part[0]);
+    FT_TRY(ft_group_begin_together(g));
+    for (int i = 0; i < count; i++)
+        FT_TRY(ft_group_all_reduce(g, part[i]));
+    return ft_group_end_together(g);
+}
+
+ft_status ft_group_begin_together(ft_group *g) {
+    return g->functions->together != NULL ? g->functions->together(g, true) : ft_group_check(g);
+}
+
+ft_status ft_group_end_together(ft_group *g) {
+    return g->functions->together != NULL ? g->functions->together(g, false) : FT_OK;
+}
+
 ft_status ft_group_reduce_scatter(ft_group *g, ft_range all) {
     FT_TRY(check_range(g, "reduce_scatter", all, true, true));
     return g->functions->reduce_scatter(g, all);

@@ -53,6 +53,7 @@ typedef struct ft_group_functions {
     ft_status (*barrier)(ft_group *group);
     ft_status (*join)(ft_group *group);   // NULL: there are no queues
     ft_status (*finish)(ft_group *group); // the same
+    ft_status (*together)(ft_group *group, bool begin); // or its end; NULL: one behind the other
     // Of groups that share memory.
     ft_status (*share)(ft_group *group, size_t bytes, void **data);
     void (*unshare)(ft_group *group, void *data, size_t bytes);
@@ -92,6 +93,8 @@ static inline bool ft_group_shares(const ft_group *group) { return group->functi
 
 // [count] on every rank becomes the sum over ranks.
 ft_status ft_group_all_reduce(ft_group *group, ft_range all);
+// The same of each of several buffers, which do not overlap, as one operation.
+ft_status ft_group_all_reduce_all(ft_group *group, const ft_range *part, int count);
 // The r-th of `ranks` equal parts becomes, on rank r, the sum over ranks of that part; the other parts are undefined.
 // count is a multiple of ranks.
 ft_status ft_group_reduce_scatter(ft_group *group, ft_range all);
@@ -99,6 +102,10 @@ ft_status ft_group_reduce_scatter(ft_group *group, ft_range all);
 ft_status ft_group_all_gather(ft_group *group, ft_range all);
 // What `root` has.
 ft_status ft_group_broadcast(ft_group *group, int root, ft_range all);
+// What is asked between these two is one operation where the group can (NCCL), which is begun once, with what is computed
+// by the first: all ranks put the same together. Behind a failure in between there is no end.
+ft_status ft_group_begin_together(ft_group *group);
+ft_status ft_group_end_together(ft_group *group);
 // Returns when all have called it. Where there are queues, they are not waited for.
 ft_status ft_group_barrier(ft_group *group);
 // What is queued on the device's FT_STREAM_COMPUTE from now on finds the results of the operations so far.

@@ -75,6 +75,46 @@ static void gradients_are_cut(void **state) {
     expect(&p, 1, 1, 0, NULL);
 }
 
+// Of a group the end of the step adds to the first part alone: the other waits for nobody, and nobody for it.
+static void groups_are_parted(void **state) {
+    static const group plain[] = {{0, 1}, {2, 9}, {3, 9}, {4, 2}, {6, 3}};
+    ft_parameter list[8];
+    ft_parameters p = registry(list, 5, plain, 9);
+    ft_bucket *buckets;
+    int n;
+    p.table = -1;
+    for (int i = 0; i < 5; i++)
+        list[i].last = list[i].completes < 9 ? list[i].completes : 2;
+    list[2].starts_group = list[3].starts_group = false;
+    expect(&p, SIZE_MAX, SIZE_MAX, 4, (const int[][3]){{0, 2, 1}, {2, 2, 9}, {4, 2, 2}, {6, 3, 3}});
+    assert_int_equal(ft_buckets_cut(&p, SIZE_MAX, SIZE_MAX, &buckets, &n), FT_OK);
+    for (int i = 0; i < n; i++)
+        assert_true(buckets[i].joins == (i == 2) && buckets[i].late == (i == 1));
+    free(buckets);
+}
+
+// A word table that texts alone add to stands by itself at the end, however small; what else is complete then goes with it.
+static void words_stand_alone(void **state) {
+    static const group plain[] = {{0, 0}, {2, 7}, {5, 7}};
+    ft_parameter list[8];
+    ft_parameters p = registry(list, 3, plain, 9);
+    ft_bucket *buckets;
+    int n;
+    p.table = 2;
+    for (int i = 0; i < 3; i++)
+        list[i].arrives = list[i].last = list[i].completes;
+    list[2].cols = KI, list[2].rows = list[2].trained = 4;
+    expect(&p, SIZE_MAX, SIZE_MAX, 2, (const int[][3]){{0, 5, 7}, {5, 4, 7}});
+    assert_int_equal(ft_buckets_of_step(&p, 1, 1, &buckets, &n), FT_OK);
+    assert_true(n == 3 && !buckets[0].words && !buckets[1].words && buckets[2].words);
+    assert_int_equal(ft_buckets_at_once(buckets, n, 0), 1);
+    assert_int_equal(ft_buckets_at_once(buckets, n, 1), 2);
+    assert_int_equal(ft_buckets_at_once(buckets, n, 2), 1);
+    free(buckets);
+    list[2].arrives = 0; // tied to a head
+    expect(&p, SIZE_MAX, SIZE_MAX, 1, (const int[][3]){{0, 9, 7}});
+}
+
 static void parts_are_padded(void **state) {
     static const struct {
         int64_t count;
@@ -129,6 +169,10 @@ static void sums_are_hidden(void **state) {
     assert_true(near(s.exposed, 0.2 + 19e-6));
     ft_scaling_time(0, NULL, 1, 0.5, &s);
     assert_true(s.exposed == 0 && s.slowed == 0 && s.step == 5);
+    // Rows of words are gathered and put back, which nothing hides; what others update is off the step, new weights are on it.
+    s.words.seconds = 0.01, s.dealt = 0.5, s.spread = 0.2;
+    ft_scaling_time(1, early, 4, 0.5, &s);
+    assert_true(near(s.exposed, 0.01) && near(s.slowed, 0.1 + 0.5 * 19e-6) && near(s.step, 5 + s.exposed + s.slowed - 0.3));
 }
 
 static void links_are_known(void **state) {
@@ -152,7 +196,8 @@ static void links_are_known(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_cut), cmocka_unit_test(parts_are_padded),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_cut), cmocka_unit_test(words_stand_alone), cmocka_unit_test(groups_are_parted),
+                                       cmocka_unit_test(parts_are_padded),
                                        cmocka_unit_test(parts_are_all), cmocka_unit_test(sums_are_hidden),
                                        cmocka_unit_test(links_are_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,8 +25,9 @@ bert="data.test=$here/validation.tsv train.gradient_accumulation_steps=2"
 # shellcheck disable=SC2086
 {
     train bert1 $bert
-    train bert2 $bert --devices cpu,cpu
+    train bert2 $bert --devices cpu,cpu distributed.shard=optimizer
     says "ranks      2 on "
+    says "distributed.shard is of GPUs"
     train bert3 $bert device.name=cpu,cpu,cpu train.micro_batch=2 train.gradient_checkpointing=on
     train bert9 $bert device.name="$(many 9)" train.gradient_accumulation_steps=1 train.batch_size=16 eval.batch_size=2
 }

@@ -4,7 +4,6 @@
 
 #include "base/context.h"
 #include "base/stop.h"
-#include "kernels/collectives/shared_memory.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -13,37 +12,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/fixtures/forked_ranks.h"
+
 enum { RANKS = 3 };
 
-static void run_ranks(bool (*work)(ft_ranks *ranks)) {
-    pid_t pids[RANKS];
-    int file, wrong = 0;
-    assert_int_equal(ft_shared_group_create(RANKS, &file), FT_OK);
-    for (int r = 0; r < RANKS; r++) {
-        pids[r] = fork();
-        assert_true(pids[r] >= 0);
-        if (pids[r] > 0) continue;
-        ft_group *group;
-        ft_ranks *ranks;
-        if (ft_shared_group_join(file, r, RANKS, &group) != FT_OK || ft_ranks_open(group, &ranks) != FT_OK) _exit(2);
-        ft_ranks_enter(ranks);
-        const bool right = ft_ranks_present() == ranks && ranks->rank == r && ranks->ranks == RANKS && work(ranks);
-        ft_ranks_close(ranks);
-        _exit(right ? 0 : 1);
-    }
-    close(file);
-    for (int r = 0; r < RANKS; r++) {
-        int status;
-        assert_int_equal(waitpid(pids[r], &status, 0), pids[r]);
-        wrong += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    }
-    assert_int_equal(wrong, 0);
+typedef struct works {
+    bool (*work)(ft_ranks *ranks);
+} works;
+
+static bool be_rank(ft_group *group, void *context) {
+    const int rank = group->rank;
+    ft_ranks *ranks;
+    if (ft_ranks_open(group, &ranks) != FT_OK) return false;
+    ft_ranks_enter(ranks);
+    const bool right = ft_ranks_present() == ranks && ranks->rank == rank && ranks->ranks == RANKS &&
+                       ((const works *)context)->work(ranks);
+    ft_ranks_close(ranks);
+    return right;
 }
+
+static void run_ranks(bool (*work)(ft_ranks *ranks)) { forked_ranks_are_right(RANKS, be_rank, &(works){work}); }
 
 // Asked in round 3 of the last one: nobody has heard of it before the round in which all agree.
 static bool stops_together(ft_ranks *ranks) {

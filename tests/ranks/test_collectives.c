@@ -2,7 +2,6 @@
 // shared buffers and points; ranks that call different things; one that fails, is killed, or leaves ends the others.
 // And over MPI, where there is one: this program is then started again by mpirun, every rank as a host of its own.
 #include "kernels/collectives/mpi/mpi_group.h"
-#include "kernels/collectives/shared_memory.h"
 #include "kernels/half.h"
 
 #include <fcntl.h>
@@ -14,45 +13,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/fixtures/forked_ranks.h"
+
 typedef bool rank_work(ft_group *group); // in a process of its own; false: wrong
 
-// Exit codes of the processes: 0 right, 1 wrong, 2 it did not come so far; a killed one as a shell says it. before: by
-// the parent, meanwhile.
-static void run_ranks(int ranks, rank_work *work, int *codes, void (*before)(pid_t *pids, int file)) {
-    pid_t pids[FT_GROUP_RANKS];
-    int file;
-    assert_int_equal(ft_shared_group_create(ranks, &file), FT_OK);
-    for (int r = 0; r < ranks; r++) {
-        pids[r] = fork();
-        assert_true(pids[r] >= 0);
-        if (pids[r] > 0) continue;
-        ft_group *group;
-        if (ft_shared_group_join(file, r, ranks, &group) != FT_OK) _exit(2);
-        const bool right = work(group);
-        ft_group_close(group);
-        _exit(right ? 0 : 1);
-    }
-    if (before != NULL) before(pids, file);
-    for (int r = 0; r < ranks; r++) {
-        int status;
-        assert_int_equal(waitpid(pids[r], &status, 0), pids[r]);
-        codes[r] = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-    close(file);
+typedef struct works {
+    rank_work *work;
+} works;
+
+static bool then_leave(ft_group *group, void *context) {
+    const bool right = ((const works *)context)->work(group);
+    ft_group_close(group);
+    return right;
 }
 
-static void all_right(int ranks, rank_work *work) {
-    int codes[FT_GROUP_RANKS];
-    run_ranks(ranks, work, codes, NULL);
-    for (int r = 0; r < ranks; r++)
-        assert_int_equal(codes[r], 0);
+static void run_ranks(int ranks, rank_work *work, int *codes, void (*meanwhile)(pid_t *pids, int file)) {
+    run_forked_ranks(ranks, then_leave, &(works){work}, codes, meanwhile);
 }
+
+static void all_right(int ranks, rank_work *work) { forked_ranks_are_right(ranks, then_leave, &(works){work}); }
 
 // ---- operations
 

@@ -3,7 +3,6 @@
 // step; and a slot is cleared as it is come to.
 #include "engine/model/gradients/gradient_sums.h"
 #include "engine/model/gradients/gradients.h"
-#include "kernels/collectives/shared_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +10,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/fixtures/forked_ranks.h"
 
 enum { STEPS = 20, MOST_RANKS = 5, POINTS = 9, PARAMETERS = 5 };
 
@@ -128,28 +128,16 @@ static bool all_add_up(ft_group *g) {
     return close_model(&m);
 }
 
+static bool be_rank(ft_group *group, void *context) {
+    const bool right = all_add_up(group);
+    if (!right) fprintf(stderr, "rank %d of %d: %s\n", group->rank, group->ranks, ft_error_message());
+    ft_group_close(group);
+    return right;
+}
+
 static void sums_of_all_ranks(void **state) {
-    for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
-        pid_t pids[MOST_RANKS];
-        int file, status;
-        assert_int_equal(ft_shared_group_create(ranks, &file), FT_OK);
-        for (int r = 0; r < ranks; r++) {
-            pids[r] = fork();
-            assert_true(pids[r] >= 0);
-            if (pids[r] > 0) continue;
-            ft_group *group;
-            if (ft_shared_group_join(file, r, ranks, &group) != FT_OK) _exit(2);
-            const bool right = all_add_up(group);
-            if (!right) fprintf(stderr, "rank %d of %d: %s\n", r, ranks, ft_error_message());
-            ft_group_close(group);
-            _exit(right ? 0 : 1);
-        }
-        close(file);
-        int wrong = 0;
-        for (int r = 0; r < ranks; r++)
-            if (waitpid(pids[r], &status, 0) != pids[r] || status != 0) wrong++;
-        assert_int_equal(wrong, 0);
-    }
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
+        forked_ranks_are_right(ranks, be_rank, NULL);
 }
 
 int main(void) {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { MI = 1 << 20, MOST = 16 };
+enum { MI = 1 << 20, MOST = 16, POINTS = 9 };
 
 typedef struct noted {
     ft_group group; // first
@@ -51,6 +51,7 @@ static void open_model(model *m) {
     for (int i = 0; i < GROUPS; i++)
         m->list[i] = (ft_parameter){.offset = (int64_t)groups[i].begins * MI,
                                     .completes = groups[i].completes,
+                                    .last = groups[i].completes < POINTS ? groups[i].completes : POINTS,
                                     .trainable = true,
                                     .starts_group = true,
                                     .store = groups[i].store};
@@ -92,21 +93,28 @@ static void pieces_go_in_order(void **state) {
             assert_int_equal(ft_gradient_sums_reach(&sums, &m.p, point), FT_OK);
         are_those(&m.group, 0);
         ft_gradient_sums_go(&sums);
-        for (int point = 0; point < 9; point++) {
+        for (int point = 0; point < POINTS; point++) {
             int complete = 0;
             while (complete < PIECES && expected[complete][2] < point)
                 complete++;
             assert_int_equal(ft_gradient_sums_reach(&sums, &m.p, point), FT_OK);
             are_those(&m.group, complete);
         }
+        assert_int_equal(ft_gradient_sums_leave(&sums, &m.p), FT_OK);
+        are_those(&m.group, PIECES - 1);
         assert_int_equal(ft_gradient_sums_finish(&sums, &m.p), FT_OK); // and what the end of the step completes
         are_those(&m.group, PIECES);
     }
-    // A rank without a micro-batch.
-    m.group.count = 0;
-    ft_gradient_sums_begin(&sums);
-    assert_int_equal(ft_gradient_sums_finish(&sums, &m.p), FT_OK);
-    are_those(&m.group, PIECES);
+    // A rank without a micro-batch, and one whose micro-batches are graphs.
+    for (int going = 0; going < 2; going++) {
+        m.group.count = 0;
+        ft_gradient_sums_begin(&sums);
+        if (going) ft_gradient_sums_go(&sums);
+        assert_int_equal(ft_gradient_sums_leave(&sums, &m.p), FT_OK);
+        are_those(&m.group, PIECES - 1);
+        assert_int_equal(ft_gradient_sums_finish(&sums, &m.p), FT_OK);
+        are_those(&m.group, PIECES);
+    }
     ft_gradient_sums_close(&sums);
     close_model(&m);
 }

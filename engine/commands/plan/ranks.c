@@ -99,10 +99,17 @@ void ft_plan_print_ranks(const ft_plan_task *task, const ft_plan *plan) {
            ft_bytes_text(s->communication, a), s->channels);
     printf("gradients     %s of each rank are summed in %d parts while the backward pass goes on\n",
            ft_bytes_text(s->gradients, b), s->buckets);
+    if (s->words.rows > 0)
+        printf("words         %lld of %lld rows of the word table in a step%s: %s\n", (long long)s->words.in_step,
+               (long long)s->words.rows, s->words.assumed ? ", assumed, as English texts of that length have" : "",
+               s->words.by_row ? "they alone are summed" : "all rows are summed");
     printf("link          %.4g GB/s, %s (%s)\n", s->link.bytes / 1e9, s->link.name, s->link.source);
     printf("step          %.2f ms predicted, every kernel at its bound: %.2f alone, %.2f of %.2f of sums not hidden, "
            "%.2f slower beside them\n",
            1e3 * s->step, 1e3 * s->alone, 1e3 * s->exposed, 1e3 * s->reducing, 1e3 * s->slowed);
+    if (s->spread > 0)
+        printf("dealt out     %.2f ms less of the update, %.2f more until all have the new weights: both are in the step\n",
+               1e3 * s->dealt, 1e3 * s->spread);
     printf("efficiency    %.1f%% of %d times one device with such a share; exposed %.1f%% of a step\n",
            100 * s->alone / s->step, s->devices, 100 * s->exposed / s->step);
     printf("model state   of a rank by distributed.shard:");

@@ -2,6 +2,7 @@
 
 #include "engine/model/blocks/run_op.h"
 #include "engine/model/gradients/gradients.h"
+#include "engine/model/gradients/word_sums.h"
 
 #include <stdlib.h>
 
@@ -91,6 +92,7 @@ ft_status ft_position_bias_begin(ft_model *m) {
 static ft_status add_layers(ft_pass *pass) {
     const ft_model *m = pass->model;
     FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
+    FT_TRY(ft_word_sums_hold(&pass->model->parameters));
     ft_tensor gradient = ft_parameter_gradient(&m->parameters, m->position_bias->table);
     gradient = ft_vector(gradient.data, numbers(m), FT_F32);
     ft_column_sum_args args = {.x = ft_matrix(m->position_bias->sums, m->layers, numbers(m), FT_F32), .out = gradient}, largest = args;

@@ -15,6 +15,7 @@
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
 #include "engine/model/gradients/gradients.h"
+#include "engine/model/gradients/word_sums.h"
 
 static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
 static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
@@ -214,6 +215,7 @@ static ft_status back(ft_pass *pass) {
     relative_table r;
     ft_tensor dtable = ft_absent();
     FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
+    FT_TRY(ft_word_sums_hold(&pass->model->parameters));
     FT_TRY(open_table(pass, &r));
     if (trains_table(pass)) FT_TRY(sums(pass, "relative gradient", &dtable));
     for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--) {

@@ -5,24 +5,36 @@
 
 #include <stdlib.h>
 
+static bool is_late(const ft_parameter *q) { return q->completes > q->last; }
+
 static void take(ft_bucket *b, const ft_parameter *q) {
     if (q->arrives < b->arrives) b->arrives = q->arrives;
     if (q->completes > b->completes) b->completes = q->completes;
-    b->late = b->late || q->completes > q->last;
+    b->late = b->late || is_late(q);
 }
 
-// One group of parameters, up to the begin of the next one.
+// Nothing else adds to it (a head that it is tied to), and nothing is trained behind it.
+bool ft_bucket_is_words(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    const int64_t end = q->offset + q->trained * q->cols;
+    return index == p->table && q->trained > 0 && q->arrives == q->completes && q->arrives == q->last &&
+           p->trainable >= end && p->trainable - end < FT_BUCKET_PADDING;
+}
+
+// One group of parameters, up to the begin of the next one, or where what the end of the step adds to begins or ends.
 static ft_bucket group_at(const ft_parameters *p, int *index) {
     const ft_parameter *first = &p->list[*index];
     ft_bucket group = {.first = first->offset,
                        .count = p->trainable - first->offset,
                        .arrives = first->arrives,
                        .completes = first->completes,
-                       .late = first->completes > first->last};
+                       .late = is_late(first),
+                       .joins = !first->starts_group,
+                       .words = ft_bucket_is_words(p, *index)};
     while (++*index < p->count) {
         const ft_parameter *q = &p->list[*index];
         if (!q->trainable || q->store != FT_STORE_TRAINED) continue;
-        if (q->starts_group) {
+        if (q->starts_group || is_late(q) != group.late) {
             group.count = q->offset - group.first;
             break;
         }
@@ -43,7 +55,13 @@ static int find_groups(const ft_parameters *p, ft_bucket *groups) {
     int count = 0;
     for (int at = first_trained(p); at < p->count;)
         groups[count++] = group_at(p, &at);
+    if (count > 0) groups[0].joins = false; // what it would join is frozen
     return count;
+}
+
+// Parts of one group stand alone.
+static bool is_apart(const ft_bucket *b, int count, int i) {
+    return b[i].joins || (i > 0 && b[i - 1].joins) || (i + 1 < count && b[i + 1].joins);
 }
 
 // Merges what is small, from `count` groups into fewer. Late ones, behind which something is complete before them,
@@ -53,7 +71,8 @@ static int merge(ft_bucket *b, int count, const bool *late, size_t first_bytes, 
     for (int i = 0; i < count; i++) {
         ft_bucket *open = made > 0 ? &b[made - 1] : NULL;
         const size_t enough = made == 1 ? first_bytes : bytes;
-        if (open == NULL || (size_t)open->count * sizeof(float) >= enough || late[i] != late[i - 1]) {
+        if (open == NULL || (size_t)open->count * sizeof(float) >= enough || late[i] != late[i - 1] || b[i].words ||
+            is_apart(b, count, i)) {
             b[made++] = b[i];
             continue;
         }
@@ -101,6 +120,13 @@ ft_status ft_buckets_of_step(const ft_parameters *p, size_t first_bytes, size_t 
     last->count = p->trainable - last->first;
     qsort(*buckets, (size_t)*count, sizeof **buckets, by_completion);
     return FT_OK;
+}
+
+int ft_buckets_at_once(const ft_bucket *b, int count, int at) {
+    int end = at + 1;
+    while (end < count && b[end].completes == b[at].completes)
+        end++;
+    return end - at;
 }
 
 int64_t ft_bucket_part(const ft_bucket *bucket, int ranks) {

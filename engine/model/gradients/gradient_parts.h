@@ -2,11 +2,12 @@
 // sums of their squares, piece by piece, and gradients that are dealt out (distributed.shard = gradients).
 //
 // Dealt out, where every step is one micro-batch a rank, no rank has all gradients. A piece has memory of the step from
-// when the backward pass comes to it until its sums have come; then each rank keeps what lies in its part of the store
-// (shards.h), which is what it updates. The next piece is computed while one is on its way. What the end of the step
-// adds to (late pieces) stays until then. Every piece is summed whole, as it is without dealing out: a ring adds the
-// parts of a buffer each in an order of its own, and so the bits are the same; what travels is the same too. Squares
-// are summed of the whole piece by every rank.
+// when the backward pass comes to it until its sums have come, and the rows of the word table beside it (word_sums.h);
+// then each rank keeps what lies in its part of the store (shards.h), which is what it updates. The next piece is computed
+// while one is on its way. What the end of the step adds to (late pieces) stays until then, with what else is of its
+// group. Every piece is summed whole, as it is without dealing out: a ring adds the parts of a buffer each in an order of
+// its own, and so the bits are the same; what travels is the same too. Squares are summed of the whole piece by every
+// rank.
 //
 //     ft_gradients_...     as gradients.h has it; of a step in this order: begin, reach, leave, share
 //     ft_gradient_sums_finish(sums, p);  behind all of it: sends the late ones
@@ -19,7 +20,10 @@
 typedef struct ft_gradient_piece {
     ft_bucket bucket;
     int64_t first_sum; // of its squares
-    size_t place;      // of a late one: bytes behind this rank's part
+    int head;          // the piece with which its group begins (ft_bucket.joins): they have their memory together
+    int64_t room;      // of a head, elements of all of them
+    bool stays;        // until the end of the step: a late one, or of the group of one
+    size_t place;      // of a head that does: bytes behind this rank's part
     float *data;       // [bucket.count] device, while it is there
 } ft_gradient_piece;
 
@@ -33,6 +37,7 @@ typedef struct ft_gradient_parts {
     size_t own_bytes, late_bytes; // multiples of FT_MEMORY_PLACE
     float *own;                   // device, this rank's parts of all trained stores; while they are there
     int sent, kept;               // pieces of this step; kept <= sent
+    ft_range *ranges;             // [count] scratch
 } ft_gradient_parts;
 
 // Where the ranks of p->memory are apart, p->parts; else nothing. p->deals_gradients and p->gradients_in_steps are
@@ -49,7 +54,7 @@ void ft_gradient_parts_begin(ft_parameters *p);
 ft_status ft_gradient_parts_reach(ft_parameters *p, int point);
 ft_status ft_gradient_parts_leave(ft_parameters *p); // what did not arrive is 0
 ft_status ft_gradient_parts_share(ft_parameters *p);
-ft_status ft_gradient_parts_finish(const ft_parameters *p);
+ft_status ft_gradient_parts_finish(ft_parameters *p);
 // Of the late ones, behind ft_group_join: inside of no scope, and of no graph.
 ft_status ft_gradient_parts_keep(ft_parameters *p);
 float *ft_gradient_parts_at(const ft_parameters *p, int index); // of that parameter

@@ -1,7 +1,9 @@
 #include "engine/model/gradients/gradient_sums.h"
 
 #include "engine/model/gradients/gradient_parts.h"
+#include "base/heap.h"
 #include "engine/model/gradients/gradients.h"
+#include "engine/model/gradients/word_sums.h"
 #include "kernels/ops/backend.h"
 
 #include <stdlib.h>
@@ -20,12 +22,15 @@ ft_status ft_gradient_sums_open(ft_gradient_sums *r, const ft_parameters *p) {
                             .steps = r->steps};
     const size_t first = r->in_slots ? SLOT_PIECE : FT_BUCKET_FIRST, others = r->in_slots ? SLOT_PIECE : FT_BUCKET_BYTES;
     FT_TRY(ft_buckets_of_step(p, first, others, &r->pieces, &r->count));
+    r->parts = ft_calloc((size_t)r->count, sizeof *r->parts, "the order of gradients");
+    if (r->parts == NULL) return ft_gradient_sums_close(r), FT_NO_MEMORY;
     r->group = ranks.run;
     return FT_OK;
 }
 
 void ft_gradient_sums_close(ft_gradient_sums *r) {
     free(r->pieces);
+    free(r->parts);
     *r = (ft_gradient_sums){.group = NULL, .steps = r->steps};
 }
 
@@ -81,12 +86,23 @@ static ft_status finish_slots(ft_gradient_sums *r, const ft_parameters *p) {
 
 // ---- by the group
 
-static ft_status send(ft_gradient_sums *r, const ft_parameters *p) {
-    const ft_bucket *b = &r->pieces[r->sent++];
-    return ft_group_all_reduce(r->group, (ft_range){p->gradients + b->first, b->count, FT_F32});
+// The next pieces that are complete at the same point, as one operation.
+static ft_status send(ft_gradient_sums *r, ft_parameters *p) {
+    const int count = ft_buckets_at_once(r->pieces, r->count, r->sent);
+    bool words = false;
+    for (int i = 0; i < count; i++) {
+        const ft_bucket *b = &r->pieces[r->sent + i];
+        const bool rows = b->words && ft_word_sums_go_by_row(p);
+        r->parts[i] = (ft_range){p->gradients + b->first, b->count, FT_F32};
+        if (rows) FT_TRY(ft_word_sums_gather(p, &r->parts[i]));
+        words = words || rows;
+    }
+    r->sent += count;
+    FT_TRY(ft_group_all_reduce_all(r->group, r->parts, count));
+    return words ? ft_word_sums_clear(p, ft_word_sums_table(p)) : FT_OK;
 }
 
-ft_status ft_gradient_sums_reach(ft_gradient_sums *r, const ft_parameters *p, int point) {
+ft_status ft_gradient_sums_reach(ft_gradient_sums *r, ft_parameters *p, int point) {
     const int before = r->sent;
     while (r->going && r->sent < r->count && r->pieces[r->sent].completes < point) {
         if (r->in_slots)
@@ -99,7 +115,14 @@ ft_status ft_gradient_sums_reach(ft_gradient_sums *r, const ft_parameters *p, in
     return sum_what_all_left(r, p);
 }
 
-ft_status ft_gradient_sums_finish(ft_gradient_sums *r, const ft_parameters *p) {
+ft_status ft_gradient_sums_leave(ft_gradient_sums *r, ft_parameters *p) {
+    const bool here = !r->in_slots && !ft_gradient_parts_deal(p);
+    while (here && r->sent < r->count && !r->pieces[r->sent].late)
+        FT_TRY(send(r, p));
+    return FT_OK;
+}
+
+ft_status ft_gradient_sums_finish(ft_gradient_sums *r, ft_parameters *p) {
     r->going = false;
     if (r->in_slots) return finish_slots(r, p);
     if (ft_gradient_parts_deal(p)) return ft_gradient_parts_finish(p);

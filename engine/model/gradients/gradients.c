@@ -3,6 +3,7 @@
 #include "engine/model/gradients/chain.h"
 #include "engine/model/gradients/gradient_parts.h"
 #include "engine/model/gradients/gradient_sums.h"
+#include "engine/model/gradients/word_sums.h"
 
 #include <assert.h>
 
@@ -100,7 +101,7 @@ ft_status ft_gradients_leave(ft_parameters *p) { return ft_gradient_parts_deal(p
 
 ft_status ft_gradients_settle(ft_parameters *p) { return p->gradients_in_slots ? make_room(p, p->trainable) : FT_OK; }
 
-ft_status ft_gradients_keep(ft_parameters *p) { return ft_gradient_parts_deal(p) ? ft_gradient_parts_keep(p) : FT_OK; }
+ft_status ft_gradients_keep(ft_parameters *p) { return ft_gradient_parts_deal(p) ? ft_gradient_parts_keep(p) : ft_word_sums_put(p); }
 
 bool ft_gradient_is_complete(const ft_parameters *p, int index) { return p->list[index].completes < p->gradients_point; }
 

@@ -103,6 +103,7 @@ typedef struct ft_parameters {
     double *norm_sums;        // of several ranks, that all see: sums of squares of the gradients (adamw.h); NULL: there is one
     struct ft_chain *chain;   // of several ranks, which add to the same gradients one behind the other (chain.h); NULL: there is one
     struct ft_gradient_parts *parts; // of ranks with gradients of their own: their pieces (gradient_parts.h), while gradients are held; NULL: there are none
+    struct ft_word_sums *words; // of these, where the word table is summed by rows (word_sums.h); NULL: it is not
     struct ft_gradient_sums *sums; // of several ranks with gradients of their own, which are summed (gradient_sums.h); NULL: there is none
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained

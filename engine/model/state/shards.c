@@ -70,6 +70,7 @@ static ft_status spread_part(ft_group *group, const ft_store *s, int root, const
 
 ft_status ft_shards_spread(const ft_parameters *p) {
     const ft_memory_ranks ranks = ft_memory_ranks_of(p->memory);
+    FT_TRY(ft_group_begin_together(ranks.group));
     for (int i = 0; i < p->store_count; i++) {
         const ft_store *s = &p->stores[i];
         for (int r = 0; s->trainable && r < ranks.ranks; r++) {
@@ -77,6 +78,7 @@ ft_status ft_shards_spread(const ft_parameters *p) {
             if (part.count > 0) FT_TRY(spread_part(ranks.group, s, r, &part));
         }
     }
+    FT_TRY(ft_group_end_together(ranks.group));
     return ft_group_join(ranks.group);
 }
 

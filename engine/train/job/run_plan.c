@@ -102,6 +102,7 @@ static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *
     // And in a step of several micro-batches, at most.
     const int64_t step = plan->effective_batch < train->sequences ? plan->effective_batch : train->sequences;
     plan->step_rows = train->first_read != NULL ? step * longest : step;
+    plan->step_tokens = step * longest;
     return FT_OK;
 }
 
@@ -125,6 +126,9 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
         int64_t rows = 0;
         if (status == FT_OK && measure(ft_run_plan_cut(plan, train, order, first, last), first, &plan->texts, &rows) > most_of_whole(plan)) plan->whole_steps = false;
         if (rows > plan->step_rows) plan->step_rows = rows;
+        int64_t tokens = 0;
+        for (int64_t i = first; status == FT_OK && i < last; i++) tokens += ft_dataset_length(train, order[i]);
+        if (tokens > plan->step_tokens) plan->step_tokens = tokens;
     }
     ft_spill_free(order);
     return status;
@@ -198,6 +202,7 @@ void ft_run_plan_worst(const ft_config *c, int max_length, bool by_row, ft_run_p
     if (pieces < plan->ranks) share = (all + plan->ranks - 1) / plan->ranks, pieces = plan->ranks; // one each (ft_run_plan_cut)
     plan->capacity = plan->texts = worst(share, plan->limits, max_length, by_row);
     plan->step_rows = by_row ? plan->effective_batch * max_length : plan->effective_batch;
+    plan->step_tokens = plan->effective_batch * max_length;
     if (plan->ranks < 2) plan->whole_steps = (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
     else plan->whole_steps = pieces <= most_of_whole(plan);
 }

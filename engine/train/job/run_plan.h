@@ -23,6 +23,7 @@ typedef struct ft_run_plan {
     ft_capacity capacity;    // the same with what fills it up: what memory must hold
     bool whole_steps;        // every step is one micro-batch; of ranks that are apart, one on each at most
     int64_t step_rows;       // rows that are read of the largest effective batch: each has a loss (1 where none is, of its 0)
+    int64_t step_tokens;     // of the largest effective batch
     int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
     int ranks;               // that compute a step together, a micro-batch each in turn

@@ -105,6 +105,20 @@ static ft_status make_model(ft_room *room) {
     return ft_model_prepare_training(&room->model, c->train.weight_decay);
 }
 
+// Where the gradient of the word table is summed by rows: which these are.
+static ft_status make_words(ft_step *step) {
+    ft_room *room = step->room;
+    ft_parameters *p = &room->model.parameters;
+    void *data;
+    step->words.room = ft_word_sums_room(p, room->plan.step_tokens);
+    if (step->words.room == 0) return FT_OK;
+    FT_TRY(ft_memory_alloc(room->memory, (size_t)step->words.room * sizeof *step->words.rows, FT_MEM_COMMUNICATION, "which words a step has", &data));
+    step->words.rows = data;
+    step->words.count = step->words.room;
+    p->words = &step->words;
+    return room->rehearses ? FT_OK : ft_step_words_open(p->list[p->table].rows, &step->seen_words);
+}
+
 static ft_status make_scalars(ft_step *step) {
     ft_room *room = step->room;
     void *data;
@@ -120,7 +134,7 @@ static ft_status make_scalars(ft_step *step) {
     if (!room->plan.apart) return FT_OK;
     FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.ranks * sizeof *step->signals, FT_MEM_COMMUNICATION, "signals of all ranks", &data));
     step->signals = data;
-    return FT_OK;
+    return make_words(step);
 }
 
 // Of the host, once: what it holds outlives a move to another device.
@@ -220,7 +234,10 @@ void ft_step_drop_state(ft_step *step) {
         ft_memory_free(room->memory, step->update_state);
         ft_memory_free(room->memory, step->losses);
         ft_memory_free(room->memory, step->signals);
+        ft_memory_free(room->memory, step->words.rows);
     }
+    ft_step_words_close(&step->seen_words);
+    step->words = (ft_word_sums){.room = 0};
     step->step_state = NULL;
     step->update_state = NULL;
     step->losses = NULL;

@@ -1,6 +1,7 @@
 #include "engine/train/step/rehearsal.h"
 
 #include "engine/model/gradients/gradients.h"
+#include "engine/model/gradients/word_sums.h"
 #include "engine/model/state/shards.h"
 #include "engine/train/step/predict.h"
 #include "engine/train/step/update.h"
@@ -17,7 +18,8 @@ ft_step_sizes ft_room_sizes(const ft_room *room) {
                            .word_rows = room->job->word_rows,
                            .trunk_of = room->trunk,
                            .head_alone = room->head_alone,
-                           .rows = p->step_rows};
+                           .rows = p->step_rows,
+                           .tokens = p->step_tokens};
 }
 
 static void fill_to(ft_batch *batch, ft_capacity capacity) {
@@ -50,12 +52,15 @@ typedef struct recording {
     ft_memory *memory;
     ft_model model;
     ft_batch_buffers batch;
+    ft_word_sums words;
     void *losses, *step, *update;
 } recording;
 
 static ft_status record_training(recording *r, const ft_config *config, const ft_step_sizes *sizes) {
     FT_TRY(ft_model_keep_master(&r->model));
     FT_TRY(ft_model_prepare_training(&r->model, config->train.weight_decay));
+    r->words.room = r->words.count = ft_word_sums_room(&r->model.parameters, sizes->tokens);
+    r->model.parameters.words = &r->words;
     FT_TRY(ft_gradients_hold(&r->model.parameters, sizes->whole_steps));
     FT_TRY(ft_model_hold_inputs(&r->model, sizes->train));
     FT_TRY(ft_batch_buffers_create(&r->model, sizes->train, true, &r->batch));

@@ -15,6 +15,7 @@ typedef struct ft_step_sizes {
     bool features;              // train and predict are of features
     bool whole_steps;           // every step is one micro-batch: gradients live in the arena
     int64_t rows;               // that are read of the largest effective batch
+    int64_t tokens;             // of it, on all ranks
     ft_loss loss;               // of the task
     const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all
     struct ft_trunk *trunk_of;     // as ft_room.trunk

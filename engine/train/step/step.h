@@ -5,19 +5,22 @@
 #include "engine/metrics/metrics.h"
 #include "engine/model/gradients/chain.h"
 #include "engine/model/gradients/gradient_sums.h"
+#include "engine/model/gradients/word_sums.h"
 #include "engine/train/room/room.h"
 #include "engine/train/step/batch_buffers.h"
+#include "engine/train/step/step_words.h"
 
 // ---- steps on their way (steps.h)
 enum { FT_STEPS_ON_THE_WAY = 3 };
 
 // One step on its way. Memory of the host that the device copies from and to, and what the host must remember of it.
 typedef struct ft_step_on_its_way {
-    void *block;             // of the three below
+    void *block;             // of all arrays below
     ft_step_state *state;    // goes up
     ft_update_state *update; // comes down
     float *losses;           // [plan.step_rows], comes down
     int32_t *signals;        // [ranks], goes up and comes down; NULL: no ranks are apart
+    int32_t *words;          // [words.room], goes up; NULL: the word table is not summed by rows
     ft_event *done;          // both have come
     int64_t rows, tokens;    // losses that there are; tokens of the step
     double weight;           // what the sum of the losses is divided by
@@ -98,6 +101,8 @@ typedef struct ft_step {
     ft_chain chain;            // of several ranks: whose turn it is to add to the gradients
     ft_gradient_sums sums;     // of ranks with gradients of their own: these on their way to each other
     int32_t *signals;          // [ranks], of ranks that are apart: what each was asked to stop by
+    ft_word_sums words;        // of these: the rows of the word table that are summed; room 0: all are
+    ft_step_words seen_words;  // on the host, which finds them; of a rehearsal nothing
     ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch
     int64_t order_epoch;

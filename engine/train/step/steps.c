@@ -26,13 +26,14 @@ static ft_status create_way(ft_step *step, int64_t rows, ft_step_on_its_way *w) 
     ft_room *room = step->room;
     const size_t state = aligned(sizeof *w->state), update = aligned(sizeof *w->update);
     const size_t losses = aligned((size_t)rows * sizeof(float)), signals = room->plan.apart ? aligned((size_t)room->plan.ranks * sizeof *w->signals) : 0;
-    const size_t bytes = state + update + losses + signals;
+    const size_t words = aligned((size_t)step->words.room * sizeof *w->words), bytes = state + update + losses + signals + words;
     if (ft_device_queues(room->device)) FT_TRY(ft_memory_alloc_pinned(room->memory, bytes, "what a step comes to", &w->block));
     else if ((w->block = ft_calloc(1, bytes, "what a step comes to")) == NULL) return FT_NO_MEMORY;
     w->state = w->block;
     w->update = (ft_update_state *)((char *)w->block + state);
     w->losses = (float *)((char *)w->block + state + update);
     if (signals > 0) w->signals = (int32_t *)((char *)w->block + state + update + losses);
+    if (words > 0) w->words = (int32_t *)((char *)w->block + state + update + losses + signals);
     return room->device->functions->event_create(room->device, &w->done);
 }
 
@@ -109,13 +110,36 @@ static ft_status begin_sums(ft_step *step) {
     return f->fill(room->device, step->losses, 0, (size_t)room->plan.step_rows * sizeof *step->losses);
 }
 
-// Every loss is of one rank, and 0 on the others: the sum is what that one has, to the bit. Likewise signals of ranks that are apart; others say
-// them where all wait for all. The order is the same on all ranks, wherever one of them is with its gradients.
-static ft_status sum_all(ft_step *step, const step_work *w) {
+// Which rows of the word table have a gradient in this step, on whatever rank.
+static ft_status find_words(ft_step *step, const step_work *w) {
+    ft_room *room = step->room;
+    const ft_job *job = room->job;
+    int32_t *rows = next_way(&step->steps)->words;
+    if (rows == NULL) return FT_OK;
+    step->words.count = ft_step_words_find(&step->seen_words, &job->split[FT_SPLIT_TRAIN].data, step->order, w->first, w->last, job->word_rows, rows, step->words.room);
+    if (step->words.count > step->words.room) return FT_OK; // the table is summed as it is
+    return room->device->functions->upload(room->device, step->words.rows, rows, (size_t)step->words.count * sizeof *rows);
+}
+
+// Every loss is of one rank, and 0 on the others: the sum is what that one has, to the bit. Likewise signals of ranks that are apart; others
+// say them where all wait for all.
+static ft_status sum_what_is_told(ft_step *step, const step_work *w) {
+    const ft_range told[] = {{step->losses, w->rows, FT_F32}, {step->signals, step->room->plan.ranks, FT_I32}};
+    return ft_group_all_reduce_all(step->sums.group, told, step->signals != NULL ? 2 : 1);
+}
+
+// Behind all micro-batches: what the end of the step adds nothing to is summed while that goes on. The order is the same on all ranks, wherever
+// one of them is with its gradients. Ranks that share memory wait for each other behind that end alone.
+static ft_status sum_batches(ft_step *step, const step_work *w) {
+    if (step->sums.in_slots) return FT_OK;
+    FT_TRY(ft_gradient_sums_leave(&step->sums, &step->room->model.parameters));
+    return sum_what_is_told(step, w);
+}
+
+static ft_status sum_rest(ft_step *step, const step_work *w) {
     ft_room *room = step->room;
     FT_TRY(ft_gradient_sums_finish(&step->sums, &room->model.parameters));
-    FT_TRY(ft_group_all_reduce(step->sums.group, (ft_range){step->losses, w->rows, FT_F32}));
-    if (step->signals != NULL) FT_TRY(ft_group_all_reduce(step->sums.group, (ft_range){step->signals, room->plan.ranks, FT_I32}));
+    if (step->sums.in_slots) FT_TRY(sum_what_is_told(step, w));
     FT_TRY(ft_group_join(step->sums.group));
     return ft_gradients_keep(&room->model.parameters);
 }
@@ -132,6 +156,7 @@ static ft_status begin(ft_step *step, const step_work *w) {
                              .loss_scale = 1};
     FT_TRY(f->upload(room->device, step->step_state, state, sizeof *state));
     if (room->model.parameters.sums != NULL) FT_TRY(begin_sums(step));
+    FT_TRY(find_words(step, w));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN}));
     if (room->model.parameters.chain != NULL) ft_chain_open_step(room->model.parameters.chain);
     return FT_OK;
@@ -171,8 +196,9 @@ static ft_status end_of_batches(ft_step *step, const step_work *w, int64_t batch
     ft_chain *chain = p->chain;
     FT_TRY(ft_gradients_settle(p));
     if (chain != NULL) FT_TRY(ft_chain_finish(chain, batches, ft_vector(step->losses, rows, FT_F32)));
+    if (p->sums != NULL) FT_TRY(sum_batches(step, w));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END}));
-    if (p->sums != NULL) return sum_all(step, w);
+    if (p->sums != NULL) return sum_rest(step, w);
     return chain != NULL ? ft_chain_close_step(chain, batches) : FT_OK;
 }
 

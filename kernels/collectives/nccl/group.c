@@ -20,6 +20,7 @@ typedef struct nccl_group {
     ft_nccl_comm comm;   // NULL: there is none, or it was aborted
     ft_cu_stream stream; // of the operations
     ft_cu_event computed, done;
+    bool together; // what is asked is noted for one launch
 } nccl_group;
 
 static nccl_group *of(ft_group *group) { return (nccl_group *)group; }
@@ -77,8 +78,10 @@ static ft_status look(nccl_group *g) {
     return fail(g, "ncclCommGetAsyncError", result);
 }
 
-// Calls return before they are through (blocking = 0), so that another rank's failure can be noticed meanwhile.
+// Calls return before they are through (blocking = 0), so that another rank's failure can be noticed meanwhile. What is
+// asked together is through with its end.
 static ft_status settle(nccl_group *g, const char *call, int result) {
+    if (g->together && result == FT_NCCL_IN_PROGRESS) return FT_OK;
     while (result == FT_NCCL_IN_PROGRESS) {
         const ft_status others = ask_others(g);
         if (others != FT_OK) return give_up(g), others;
@@ -111,6 +114,7 @@ static int type_of(ft_dtype dtype) {
 // The operation begins when what is computed by now is.
 static ft_status begin(nccl_group *g) {
     const ft_cuda_driver *d = g->cuda->driver;
+    if (g->together) return FT_OK; // with the first of them
     FT_TRY(look(g));
     FT_TRY(driver_status(g, ft_cuda_enter(g->cuda)));
     FT_TRY(driver_status(g, FT_CUDA(d, event_record, g->computed, g->cuda->stream)));
@@ -154,6 +158,18 @@ static ft_status nccl_broadcast(ft_group *group, int root, ft_range all) {
     return settle(
         g, "ncclBroadcast",
         g->nccl->broadcast(all.data, all.data, (size_t)all.count, type_of(all.dtype), root, g->comm, g->stream));
+}
+
+static ft_status nccl_together(ft_group *group, bool starts) {
+    nccl_group *g = of(group);
+    if (starts) {
+        FT_TRY(begin(g));
+        FT_TRY(settle(g, "ncclGroupStart", g->nccl->group_start()));
+        g->together = true;
+        return FT_OK;
+    }
+    g->together = false;
+    return settle(g, "ncclGroupEnd", g->nccl->group_end());
 }
 
 static ft_status nccl_join(ft_group *group) {
@@ -215,6 +231,7 @@ static const ft_group_functions functions = {
     .barrier = nccl_barrier,
     .join = nccl_join,
     .finish = nccl_finish,
+    .together = nccl_together,
     .check = nccl_check,
     .abort = nccl_abort,
     .close = nccl_close,

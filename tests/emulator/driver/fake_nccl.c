@@ -1,7 +1,7 @@
 // fake_nccl.c - a libnccl.so.2 on the fake driver. Ranks are processes of one machine that share a file in memory; an
 // operation is work of the stream it is queued on, runs when the fake driver lets it, and waits for the others' as
 // NCCL's kernels do. It is stricter than the real one: all ranks have to call the same operations in the same order
-// with the same count, type and operation; what an operation writes is poisoned when its turn comes and before the
+// with the same count, type and operation, and the same ones between a group's start and its end; what an operation writes is poisoned when its turn comes and before the
 // others' have, so that whoever reads it without waiting reads NaN; buffers have to be the device's. A rank that is
 // killed or gives up makes the operations of the others end with an error, which real ones do not do by themselves.
 #include "tests/emulator/driver/fake_nccl.h"
@@ -28,6 +28,7 @@ enum { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST };
 
 typedef struct said {
     int64_t what, count, type, root;
+    int64_t together, at; // with how many others it was asked for at once, and which of them it is
 } said;
 
 typedef struct member {
@@ -93,8 +94,9 @@ __attribute__((destructor)) static void report(void) {
     if (file == NULL) return;
     fprintf(file, "nccl %llu misuses, %llu left\n", (unsigned long long)books.misuses,
             (unsigned long long)books.communicators);
-    fprintf(file, "%llu operations, %llu communicators aborted\n", (unsigned long long)books.operations,
-            (unsigned long long)books.aborted);
+    fprintf(file, "%llu operations, %llu communicators aborted, %llu bytes summed\n",
+            (unsigned long long)books.operations, (unsigned long long)books.aborted,
+            (unsigned long long)books.summed);
     fclose(file);
 }
 
@@ -154,7 +156,16 @@ typedef struct job {
     char *to;
     uint64_t number; // of the communicator's operations
     size_t size;
+    ft_cu_stream stream;
+    struct job *next; // that was asked for with it
 } job;
+
+// Between ncclGroupStart and ncclGroupEnd.
+static struct {
+    bool open;
+    job *first, *last;
+    int count;
+} together;
 
 static double number_at(const char *at, int type) {
     uint16_t half;
@@ -272,7 +283,7 @@ static bool run(void *context) {
         atomic_store(&c->error, INVALID_USAGE);
         fine = false;
     }
-    if (fine) (void)exchange(j, sent, count, parts);
+    if (fine) (void)(count > 0 ? exchange(j, sent, count, parts) : meet(c)); // all have compared
     free(sent);
     return true;
 }
@@ -296,6 +307,25 @@ static bool is_of_device(const void *data, size_t bytes) {
            (fake_allocation((uint64_t)(uintptr_t)data, &begin, &end) && (uint64_t)(uintptr_t)data + bytes <= end);
 }
 
+static int start(job *j) {
+    ft_nccl_comm comm = j->comm;
+    j->number = ++comm->queued;
+    if (j->said.what == ALL_REDUCE) books.summed += (uint64_t)j->said.count * j->size;
+    if (fake_launch(j->stream, run, free, j) != 0) return FT_NCCL_CUDA_ERROR;
+    comm->busy = set.busy;
+    return comm->busy > 0 ? FT_NCCL_IN_PROGRESS : FT_NCCL_SUCCESS;
+}
+
+static int keep(job *j) {
+    if (together.last != NULL)
+        together.last->next = j;
+    else
+        together.first = j;
+    together.last = j;
+    j->said.at = together.count++;
+    return FT_NCCL_SUCCESS;
+}
+
 static int queue(ft_nccl_comm comm, said what, const void *from, void *to, ft_cu_stream stream) {
     const size_t size = size_of((int)what.type), bytes = (size_t)what.count * size,
                  all = bytes * (size_t)(comm != NULL ? comm->ranks : 1);
@@ -311,10 +341,8 @@ static int queue(ft_nccl_comm comm, said what, const void *from, void *to, ft_cu
     if (atomic_load(&comm->error) != 0) return atomic_load(&comm->error);
     job *j = calloc(1, sizeof *j);
     if (j == NULL) abort();
-    *j = (job){.comm = comm, .said = what, .from = from, .to = to, .number = ++comm->queued, .size = size};
-    if (fake_launch(stream, run, free, j) != 0) return FT_NCCL_CUDA_ERROR;
-    comm->busy = set.busy;
-    return comm->busy > 0 ? FT_NCCL_IN_PROGRESS : FT_NCCL_SUCCESS;
+    *j = (job){.comm = comm, .said = what, .from = from, .to = to, .size = size, .stream = stream};
+    return together.open ? keep(j) : start(j);
 }
 
 // ---- the library's functions
@@ -396,22 +424,43 @@ int ncclCommGetAsyncError(ft_nccl_comm comm, int *result) {
 
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, ft_nccl_comm comm, ft_cu_stream stream) {
     if (op != FT_NCCL_SUM) return misuse(comm, "no sum");
-    return queue(comm, (said){ALL_REDUCE, (int64_t)count, type, 0}, from, to, stream);
+    return queue(comm, (said){.what = ALL_REDUCE, .count = (int64_t)count, .type = type}, from, to, stream);
+}
+
+int ncclGroupStart(void) {
+    if (together.open) return misuse(NULL, "a group inside another");
+    together.open = true;
+    return FT_NCCL_SUCCESS;
+}
+
+int ncclGroupEnd(void) {
+    int result = FT_NCCL_SUCCESS;
+    if (!together.open) return misuse(NULL, "the end of no group");
+    for (job *j = together.first, *next; j != NULL; j = next) {
+        next = j->next;
+        j->said.together = together.count;
+        const int of_this = start(j);
+        if (result == FT_NCCL_SUCCESS || result == FT_NCCL_IN_PROGRESS) result = of_this;
+    }
+    together.open = false;
+    together.first = together.last = NULL;
+    together.count = 0;
+    return result;
 }
 
 int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, ft_nccl_comm comm,
                       ft_cu_stream stream) {
     if (op != FT_NCCL_SUM) return misuse(comm, "no sum");
-    return queue(comm, (said){REDUCE_SCATTER, (int64_t)count, type, 0}, from, to, stream);
+    return queue(comm, (said){.what = REDUCE_SCATTER, .count = (int64_t)count, .type = type}, from, to, stream);
 }
 
 int ncclAllGather(const void *from, void *to, size_t count, int type, ft_nccl_comm comm, ft_cu_stream stream) {
-    return queue(comm, (said){ALL_GATHER, (int64_t)count, type, 0}, from, to, stream);
+    return queue(comm, (said){.what = ALL_GATHER, .count = (int64_t)count, .type = type}, from, to, stream);
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, ft_nccl_comm comm,
                   ft_cu_stream stream) {
-    return queue(comm, (said){BROADCAST, (int64_t)count, type, root}, from, to, stream);
+    return queue(comm, (said){.what = BROADCAST, .count = (int64_t)count, .type = type, .root = root}, from, to, stream);
 }
 
 int ncclCommAbort(ft_nccl_comm comm) {

@@ -22,6 +22,7 @@ typedef struct fake_nccl_books {
     uint64_t operations;    // that ran
     uint64_t misuses;       // calls that the documentation forbids, or that other ranks do not make
     uint64_t aborted;
+    uint64_t summed; // bytes that this rank gave to sums
     uint64_t bytes; // of the device that are taken for channels
 } fake_nccl_books;
 

@@ -144,6 +144,13 @@ static ft_status with_device(member *r, float *numbers, ft_status (*op)(ft_group
     return status;
 }
 
+// In three ranges, one of them empty, as one operation.
+static ft_status sum_at_once(ft_group *group, ft_range all) {
+    float *x = all.data;
+    const ft_range part[] = {{x, 1000, FT_F32}, {x + 1000, 0, FT_F32}, {x + 1000, all.count - 1000, FT_F32}};
+    return ft_group_all_reduce_all(group, part, 3);
+}
+
 static float value(int rank, int64_t i) { return (float)(rank + 1) + (float)(i % 1000); }
 static float sum_of(int ranks, int64_t i) {
     float sum = 0;
@@ -165,6 +172,11 @@ static ft_status everything(member *r) {
     status = with_device(r, x, ft_group_all_reduce);
     for (int64_t i = 0; status == FT_OK && i < COUNT; i++)
         if (x[i] != sum_of(r->ranks, i)) status = wrong("all_reduce", i);
+    for (int64_t i = 0; i < COUNT; i++)
+        x[i] = value(r->rank, i);
+    if (status == FT_OK) status = with_device(r, x, sum_at_once);
+    for (int64_t i = 0; status == FT_OK && i < COUNT; i++)
+        if (x[i] != sum_of(r->ranks, i)) status = wrong("several at once", i);
     for (int64_t i = 0; i < COUNT; i++)
         x[i] = value(r->rank, i);
     if (status == FT_OK) status = with_device(r, x, ft_group_reduce_scatter);
@@ -332,11 +344,29 @@ static ft_status different_counts(member *r) {
     return status;
 }
 
+// One rank asks for two sums at once, the other for one behind the other.
+static ft_status different_groups(member *r) {
+    void *data;
+    FT_TRY(r->device->functions->buffer_alloc(r->device, 4096, &data));
+    const ft_range part[] = {{data, 512, FT_F32}, {(float *)data + 512, 512, FT_F32}};
+    ft_status status = ft_group_all_reduce_all(r->group, part, r->rank == 0 ? 2 : 1);
+    if (status == FT_OK && r->rank > 0) status = ft_group_all_reduce(r->group, part[1]);
+    if (status == FT_OK) status = ft_group_finish(r->group);
+    ft_error error;
+    ft_error_save(&error);
+    r->device->functions->buffer_free(r->device, data, 4096);
+    ft_error_restore(&error);
+    return status;
+}
+
 static void differences_end_all(void **state) {
     setting s = {.schedule = FAKE_EAGER};
-    const outcome *out = play(2, &s, -1, different_counts);
-    ended(out, 2, -1);
-    assert_true(out[0].books.misuses + out[1].books.misuses > 0);
+    scenario *const scenes[] = {different_counts, different_groups};
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        const outcome *out = play(2, &s, -1, scenes[i]);
+        ended(out, 2, -1);
+        assert_true(out[0].books.misuses + out[1].books.misuses > 0);
+    }
 }
 
 static void a_library_that_lacks_is_named(void **state) {
