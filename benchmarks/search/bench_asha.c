@@ -29,7 +29,7 @@ typedef struct replay {
     ft_trials trials;
     ft_sampler *sampler;
     ft_pruner *pruner; // NULL: none
-    double best;       // of the complete trials; NaN: there is none
+    double best, luck; // of the complete trials; NaN: there is none. How far it is above the mean of its place
     int64_t steps, best_steps, pruned;
     double *values, *curve; // of the trial
 } replay;
@@ -79,6 +79,8 @@ static ft_status one_trial(replay *r) {
     if (pruned || sign * value <= sign * r->best) return FT_OK;
     r->best = value;
     r->best_steps = r->steps;
+    recorded_curves_mean(r->curves, r->values, r->curve);
+    r->luck = value - r->curve[r->curves->points - 1];
     return FT_OK;
 }
 
@@ -111,9 +113,9 @@ static ft_status run(replay *r, int64_t trials, double goal, int64_t most) {
 static void tell(const replay *none, double best, int64_t steps, int64_t trials, int64_t pruned, double seconds) {
     const bool reached = none->curves->study->maximize[0] ? best >= none->best : best <= none->best;
     printf("{\"seed\": %lld, \"best\": %.6g, \"none_steps\": %lld, \"none_first_steps\": %lld, \"reached\": %s, \"steps\": %lld, "
-           "\"trials\": %lld, \"pruned\": %lld, \"found\": %.6g, \"choice_seconds\": %.3g}\n",
+           "\"trials\": %lld, \"pruned\": %lld, \"found\": %.6g, \"luck\": %.4g, \"choice_seconds\": %.3g}\n",
            (long long)none->tuning->options->seed, none->best, (long long)none->steps, (long long)none->best_steps,
-           reached ? "true" : "false", (long long)steps, (long long)trials, (long long)pruned, best, seconds);
+           reached ? "true" : "false", (long long)steps, (long long)trials, (long long)pruned, best, none->luck, seconds);
     fflush(stdout);
 }
 

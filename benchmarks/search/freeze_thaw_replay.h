@@ -11,8 +11,8 @@ typedef struct freeze_thaw_replay {
     double seconds; // of a choice, on average
 } freeze_thaw_replay;
 
-// Until a trial has ended with a value as good as `goal`, or `most` steps are taken. The sampler is that of the
-// settings; it sees the final values, and of paused trials those that are expected. All steps cost the same.
+// Until a trial has ended with a value as good as `goal`, or `most` steps are taken. No sampler: a trial begins where those around let most
+// expect. All steps cost the same.
 ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tuning, double goal, int64_t most,
                                  freeze_thaw_replay *out);
 

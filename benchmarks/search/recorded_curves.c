@@ -168,3 +168,5 @@ void recorded_curves_draw(const recorded_curves *c, int64_t seed, int64_t number
     for (int k = 0; k < c->points; k++)
         curve[k] += c->residual[neighbour * c->points + k];
 }
+
+void recorded_curves_mean(const recorded_curves *c, const double *values, double *curve) { mean_around(c, values, -1, curve); }

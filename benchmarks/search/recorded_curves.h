@@ -29,5 +29,7 @@ void recorded_curves_free(recorded_curves *curves);
 // curve [points] of a trial with these values [parameters]; of one seed and number the same, as far as the values are.
 void recorded_curves_draw(const recorded_curves *curves, int64_t seed, int64_t number, const double *values,
                           double *curve);
+// The same without what is drawn: what trials there have on average.
+void recorded_curves_mean(const recorded_curves *curves, const double *values, double *curve);
 
 #endif

@@ -19,7 +19,7 @@ static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
-                                                  {"wilcoxon", 0}, {NULL, 0}};
+                                                  {"wilcoxon", 0}, {"freeze_thaw", 0}, {NULL, 0}};
 static const ft_option_choice memory_policy_choices[] = {{"fit", 0}, {"constrain", 0}, {"prune", 0}, {NULL, 0}};
 static const ft_option_choice share_choices[] = {{"auto", 0}, {"always", 0}, {"never", 0}, {NULL, 0}};
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
@@ -55,7 +55,8 @@ static const ft_option rows[] = {
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
                  "diverged trials "
                  "where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. auto: gp for up to "
-                 "250 trials of up to 20 parameters and one objective, else tpe. "
+                 "250 trials of up to 20 parameters and one objective, else tpe; with pruner = freeze_thaw: where the trials around let "
+                 "most expect, paused ones too. "
                  "grid tries every combination once."),
     STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
            .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "
@@ -91,7 +92,9 @@ static const ft_option rows[] = {
          .help = "Who stops trials that will not become good, judging by the objective at every evaluation. wilcoxon: "
                  "by the "
                  "runs of data.folds or train.seeds, each held against the same one of the best trial; stops what a "
-                 "signed-rank test finds worse with p < 0.1, which takes four runs."),
+                 "signed-rank test finds worse with p < 0.1, which takes four runs. freeze_thaw pauses trials instead: after each "
+                 "evaluation the one goes on, or begins, whose next evaluation is worth most for the seconds that it is "
+                 "predicted to take; what will hardly become the best one is pruned when study.trials have begun."),
     FLOAT(study.pruner_percentile, FREE, "50", 0, 100,
           .help = "percentile: how many of a hundred completed trials count as good at an evaluation."),
     INT(study.pruner_startup_trials, FREE, "5", 0, 1 << 30, .unit = "trials",
@@ -203,7 +206,8 @@ static const ft_option rows[] = {
     SIZE(study.keep_pruned, FREE, "auto", 1, 1LL << 50, .automatic = true,
          .help = "Checkpoints of pruned trials may take so much of the disk, as 20GiB: `ftengine study thaw STUDY N` goes on "
                  "with such a trial from its last step. Beyond, those of the worst trials go first, of equal ones the oldest. "
-                 "auto: none is kept."),
+                 "auto: none is kept. With pruner = freeze_thaw: those of paused trials, and the worst is pruned beyond it; "
+                 "auto: 20GiB."),
 };
 const ft_section ft_study_section = {.name = "study",
                                      .help = "How `ftengine tune` searches; everything else passes this section over.",

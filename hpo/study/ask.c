@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "engine/config/options.h"
+#include "hpo/study/pausing.h"
 #include "hpo/study/slots.h"
 #include "hpo/study/thaw.h"
 
@@ -172,8 +173,8 @@ static ft_status fill(ft_tuning *t, int64_t number, bool queued, ft_arena *arena
 }
 
 // Trials that run and those that are left to do; -1 of the latter: without end. One that nobody runs any more, of which
-// there are *left, is on its way to a coordinator, and counts too.
-static ft_status may_ask(ft_tuning *t, bool *may, int64_t *left) {
+// there are *left, is on its way to a coordinator, or paused, and counts too.
+ft_status ft_tuning_may_ask(ft_tuning *t, bool *may, int64_t *left) {
     int64_t elsewhere, to_do = ft_tuning_to_do(t);
     FT_TRY(ft_tuning_count_running(t, &elsewhere, left));
     int64_t others = t->add > 0 ? 0 : elsewhere + *left;
@@ -189,13 +190,8 @@ static ft_status end_grid(ft_tuning *t) {
     return FT_OK;
 }
 
-// `at_once`: nobody has looked yet whether there is one that was cut off, which comes before new ones.
-static ft_status begin_trial(ft_tuning *t, bool at_once, int64_t *number) {
-    bool may;
-    int64_t cut_off;
-    FT_TRY(ft_stored_refresh(t->study));
-    FT_TRY(may_ask(t, &may, &cut_off));
-    if (!may || (at_once && cut_off > 0)) return FT_OK;
+// `choice`: where freeze-thaw wants it to be, NULL: the sampler says.
+static ft_status make_trial(ft_tuning *t, const ft_pausing_choice *choice, int64_t *number) {
     FT_TRY(ft_stored_pop(t->study, number));
     const bool queued = *number >= 0;
     if (!queued) {
@@ -203,6 +199,7 @@ static ft_status begin_trial(ft_tuning *t, bool at_once, int64_t *number) {
         FT_TRY(ft_sampler_left(t->sampler, &left));
         if (left == 0) return end_grid(t);
         FT_TRY(ft_stored_ask(t->study, FT_RUNNING, number));
+        if (choice != NULL) FT_TRY(ft_tuning_place(t, *number, choice));
     }
     t->fresh = queued ? -1 : *number;
     FT_TRY(ft_tuning_claim_surely(t, *number));
@@ -211,6 +208,16 @@ static ft_status begin_trial(ft_tuning *t, bool at_once, int64_t *number) {
     if (status == FT_OK) status = ft_stored_heartbeat(t->study, *number);
     ft_arena_free(&arena);
     return status;
+}
+
+// `at_once`: nobody has looked yet whether there is one that was cut off, which comes before new ones.
+static ft_status begin_trial(ft_tuning *t, bool at_once, int64_t *number) {
+    bool may;
+    int64_t cut_off;
+    FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(ft_tuning_may_ask(t, &may, &cut_off));
+    if (!may || (at_once && cut_off > 0)) return FT_OK;
+    return make_trial(t, NULL, number);
 }
 
 // Another one's worker may be dying in the directory. Should it be somebody else who stays there, people are told.
@@ -229,7 +236,25 @@ static ft_status is_held(ft_tuning *t, int64_t number, bool *held) {
     return directory != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-// The first trial that was cut off, that nobody runs, and in whose directory nobody is any more.
+// One that was cut off, if nobody runs it and nobody is in its directory any more. *held: somebody is.
+static ft_status take_up_one(ft_tuning *t, int64_t i, bool *taken, bool *held) {
+    const ft_trials *trials = &t->study->trials;
+    bool got;
+    *taken = *held = false;
+    FT_TRY(ft_tuning_claim(t, i, &got));
+    if (!got) return FT_OK;
+    ft_status status = ft_stored_refresh(t->study); // its coordinator may have ended it before it let go
+    const bool running = status == FT_OK && trials->trial[i].state == FT_RUNNING;
+    if (running) status = is_held(t, i, held);
+    if (running && status == FT_OK && !*held && (status = ft_stored_heartbeat(t->study, i)) == FT_OK) {
+        *taken = true;
+        return FT_OK;
+    }
+    ft_tuning_release(t, i);
+    return status;
+}
+
+// The first of them.
 static ft_status take_up(ft_tuning *t, int64_t *number) {
     const ft_trials *trials = &t->study->trials;
     int64_t elsewhere, left, to_do = ft_tuning_to_do(t);
@@ -238,21 +263,13 @@ static ft_status take_up(ft_tuning *t, int64_t *number) {
     FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
     if (left == 0 || (to_do >= 0 && ft_slots_running(t) + (t->add > 0 ? 0 : elsewhere) >= to_do)) return FT_OK;
     for (int64_t i = 0; i < trials->count; i++) {
-        bool got;
+        bool taken, held_now;
         if (trials->trial[i].state != FT_RUNNING || ft_slots_of(t, i) != NULL || !ft_tuning_is_ours(t, i)) continue;
-        FT_TRY(ft_tuning_claim(t, i, &got));
-        if (!got) continue;
-        bool held_now = false;
-        ft_status status = ft_stored_refresh(t->study); // its coordinator may have ended it before it let go
-        const bool running = status == FT_OK && trials->trial[i].state == FT_RUNNING;
-        if (running) status = is_held(t, i, &held_now);
-        if (running && status == FT_OK && !held_now && (status = ft_stored_heartbeat(t->study, i)) == FT_OK) {
-            *number = i;
-            return FT_OK;
-        }
+        FT_TRY(take_up_one(t, i, &taken, &held_now));
         held |= held_now;
-        ft_tuning_release(t, i);
-        FT_TRY(status);
+        if (!taken) continue;
+        *number = i;
+        return FT_OK;
     }
     if (!held) t->held = 0;
     return FT_OK;
@@ -272,6 +289,61 @@ static ft_status begin_in_a_group(ft_tuning *t, bool at_once, int64_t *number) {
     return status;
 }
 
+// Those that are given up; their claims were free at the look.
+static ft_status give_up(ft_tuning *t, ft_next_stage *next) {
+    int count = 0;
+    for (int i = 0; i < next->gives_up_count; i++) {
+        bool got;
+        FT_TRY(ft_tuning_claim(t, next->gives_up[i], &got));
+        if (!got) continue;
+        next->gives_up[count++] = next->gives_up[i];
+        FT_TRY(ft_tuning_give_up(t, next->gives_up[count - 1]));
+    }
+    next->gives_up_count = count;
+    return FT_OK;
+}
+
+static ft_status decide_next_stage(ft_tuning *t, ft_arena *arena, ft_next_stage *next, int64_t *number) {
+    bool may;
+    int64_t left;
+    FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(ft_tuning_may_ask(t, &may, &left));
+    FT_TRY(ft_tuning_next_stage(t, may, arena, next));
+    FT_TRY(give_up(t, next));
+    return next->choice.trial == FT_FREEZE_THAW_NEW ? make_trial(t, &next->choice, number) : FT_OK;
+}
+
+// Freeze-thaw: the look, what is decided by it and the begin of a new trial are one group.
+static ft_status next_stage(ft_tuning *t, ft_arena *arena, int64_t *number) {
+    ft_next_stage next = {0};
+    bool taken = false, held = false;
+    ft_error error;
+    FT_TRY(ft_storage_begin(t->storage));
+    ft_status status = decide_next_stage(t, arena, &next, number);
+    if (status == FT_OK) status = ft_storage_commit(t->storage);
+    if (status != FT_OK) {
+        ft_error_save(&error);
+        ft_storage_rollback(t->storage);
+        if (*number >= 0) ft_tuning_release(t, *number);
+        *number = -1;
+        ft_error_restore(&error);
+    }
+    for (int i = 0; i < next.gives_up_count; i++)
+        ft_tuning_release(t, next.gives_up[i]);
+    FT_TRY(status);
+    for (int i = 0; i < next.gives_up_count; i++) {
+        t->ran++;
+        ft_tuning_track(t, next.gives_up[i]);
+        ft_display_finished(t, next.gives_up[i]);
+    }
+    if (next.gives_up_count > 0) FT_TRY(ft_tuning_tidy(t, false));
+    if (next.choice.trial < 0) return FT_OK;
+    FT_TRY(take_up_one(t, next.choice.trial, &taken, &held));
+    if (!held) t->held = 0;
+    if (taken) *number = next.choice.trial;
+    return FT_OK;
+}
+
 // One that waits for others does not keep them from writing. One that does not wait saves a look: it has one in the
 // group.
 ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
@@ -280,12 +352,18 @@ ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
     int64_t cut_off;
     *number = -1;
     t->asks = false;
+    if (ft_tuning_pauses(t)) {
+        ft_arena arena = {0};
+        ft_status status = next_stage(t, &arena, number);
+        ft_arena_free(&arena);
+        return status;
+    }
     if (at_once) FT_TRY(begin_in_a_group(t, true, number));
     if (*number < 0 && t->stopped_by == NULL) {
         FT_TRY(ft_stored_refresh(t->study));
         FT_TRY(take_up(t, number));
         if (*number >= 0) return FT_OK;
-        FT_TRY(may_ask(t, &may, &cut_off));
+        FT_TRY(ft_tuning_may_ask(t, &may, &cut_off));
         if (!may) return FT_OK;
         FT_TRY(begin_in_a_group(t, false, number));
     }

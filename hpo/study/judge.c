@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "hpo/pruner/internal.h"
 #include "hpo/study/disk.h"
+#include "hpo/study/pausing.h"
 #include "hpo/study/slots.h"
 
 #include <math.h>
@@ -101,20 +102,37 @@ ft_status ft_tuning_weigh(ft_tuning *t, int64_t number, int64_t step, double val
     return FT_OK;
 }
 
-// The verdict knows all that was reported before, to whomever.
-static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool thawed, bool *pruned) {
-    bool prune;
-    FT_TRY(ft_stored_refresh(t->study));
-    *pruned = ft_trial_finished(t->study->trials.trial[number].state); // another program has: the worker may leave it
-    if (*pruned) return FT_OK;
-    if (thawed) return ft_stored_report(t->study, number, step, value);
-    FT_TRY(ft_tuning_weigh(t, number, step, value, &prune));
-    if (!prune) return FT_OK;
-    *pruned = true;
+static ft_status end_pruned(ft_tuning *t, int64_t number, double value) {
     FT_TRY(ft_tuning_count_ooms(t)); // while the look still tells of the others' trials
     FT_TRY(ft_tuning_set_end(t, number, "pruned", ""));
     FT_TRY(ft_stored_finish(t->study, number, FT_PRUNED, &value, isnan(value) ? 0 : 1));
     return store_counts(t);
+}
+
+ft_status ft_tuning_give_up(ft_tuning *t, int64_t number) {
+    const ft_trial *trial = &t->study->trials.trial[number];
+    return end_pruned(t, number, trial->report_count > 0 ? ft_last_report(trial)->value : NAN);
+}
+
+// The verdict knows all that was reported before, to whomever.
+static ft_status report(ft_tuning *t, ft_slot *slot, int64_t step, double value, bool *pruned) {
+    bool prune;
+    const int64_t number = slot->number;
+    FT_TRY(ft_stored_refresh(t->study));
+    *pruned = ft_trial_finished(t->study->trials.trial[number].state); // another program has: the worker may leave it
+    if (*pruned) return FT_OK;
+    if (slot->thawed) return ft_stored_report(t->study, number, step, value);
+    FT_TRY(ft_tuning_weigh(t, number, step, value, &prune));
+    if (!prune && ft_tuning_pauses(t)) {
+        bool may_begin, goes_on;
+        int64_t left;
+        FT_TRY(ft_tuning_may_ask(t, &may_begin, &left));
+        FT_TRY(ft_tuning_its_turn(t, slot, may_begin || t->add > 0, &goes_on, &prune)); // of --add this one is no part yet
+        slot->paused = !prune && !goes_on;
+    }
+    if (!prune) return FT_OK;
+    *pruned = true;
+    return end_pruned(t, number, value);
 }
 
 ft_status ft_tuning_judge(ft_tuning *t, ft_slot *slot, const json_t *line, bool *pruned) {
@@ -131,7 +149,7 @@ ft_status ft_tuning_judge(ft_tuning *t, ft_slot *slot, const json_t *line, bool 
     // A resumed trial tells again what has been judged.
     if (trial->report_count > 0 && ft_last_report(trial)->step >= step) return FT_OK;
     FT_TRY(ft_storage_begin(t->storage));
-    return end_group(t, report(t, slot->number, step, json_number_value(value), slot->thawed, pruned));
+    return end_group(t, report(t, slot, step, json_number_value(value), pruned));
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------

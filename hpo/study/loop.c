@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "hpo/search/gp/outlook.h"
 #include "hpo/search/sampler.h"
+#include "hpo/study/pausing.h"
 #include "hpo/study/slots.h"
 
 #include <math.h>
@@ -176,10 +177,15 @@ static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     const int64_t number = slot->number;
     t->refused = 0;
     const bool saved = !end->gone && (end->code == FT_INTERRUPTED || end->code == FT_TERMINATED);
-    if (!slot->pruned) FT_TRY(ft_slots_drain(t, slot, &pruned));
+    if (!slot->pruned && !slot->paused) FT_TRY(ft_slots_drain(t, slot, &pruned));
     if (slot->pruned || pruned) {
         ft_slots_end(t, slot);
         return after(t, number, false);
+    }
+    if (slot->paused) { // what it came to since is found when it goes on
+        ft_disk_note(t, slot->directory);
+        ft_slots_end(t, slot);
+        return FT_OK;
     }
     if (!end->gone && end->code == FT_NO_DEVICE) { // not the trial's fault: it waits as it is
         ft_slots_end(t, slot);
@@ -270,6 +276,9 @@ static ft_status begin_trials(ft_tuning *t) {
 
 static ft_status write_beats(ft_tuning *t) {
     FT_TRY(ft_stored_refresh(t->study));
+    for (int64_t i = 0; ft_tuning_pauses(t) && i < t->study->trials.count; i++) // paused ones live too
+        if (t->study->trials.trial[i].state == FT_RUNNING && ft_slots_of(t, i) == NULL && ft_tuning_is_ours(t, i))
+            FT_TRY(ft_stored_heartbeat(t->study, i));
     for (int i = 0; i < t->slot_count; i++) {
         const int64_t number = t->slots[i].number;
         if (number >= 0 && t->study->trials.trial[number].state == FT_RUNNING)

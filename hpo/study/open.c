@@ -9,6 +9,7 @@
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
+#include "hpo/study/pausing.h"
 #include "hpo/study/slots.h"
 
 #include <errno.h>
@@ -259,6 +260,7 @@ ft_status ft_tuning_close(ft_tuning *t) {
     ft_slots_close(t);
     ft_sampler_free(t->sampler);
     ft_pruner_free(t->pruner);
+    ft_tuning_free_pausing(t);
     ft_stored_close(t->study);
     ft_claim_file_close(t->machine);
     // The last one that closes the file changes its mode, which must not meet one that opens it.

@@ -1,5 +1,6 @@
 // settings.c - sampler and pruner, as [study] describes them.
 #include "hpo/search/sampler.h"
+#include "hpo/study/pausing.h"
 #include "hpo/study/study.h"
 
 #include <math.h>
@@ -57,6 +58,9 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
 ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
     static const ft_lessons none; // not read yet: whether the sampler could use any is all that is asked
     ft_sampler_options options = ft_study_sampler_options(t->options);
+    // Freeze-thaw finds the places by itself; what it cannot know yet, the first trial's, is random.
+    // (`study ask` pauses nothing, and has no place of its own.)
+    if (t->place.name != NULL && ft_tuning_pauses(t) && options.kind == FT_SAMPLER_AUTO) options.kind = FT_SAMPLER_RANDOM;
     options.lessons = t->lessons != NULL ? t->lessons : t->options->learn_from[0] != '\0' ? &none : NULL;
     if (options.kind == FT_SAMPLER_GRID) FT_TRY(grid_axes(t, &options));
     return ft_sampler_new(&options, trials, out);
@@ -140,7 +144,12 @@ ft_status ft_tuning_pruner(const ft_tuning *t, const char *study_name, ft_pruner
         return status;
     }
     ft_pruner *pruner = NULL;
-    if (!none) FT_TRY(inner(t, study_name, &pruner));
+    if (ft_tuning_pauses(t)) { // who goes on is no pruner's verdict
+        FT_TRY(ft_tuning_check_pausing(t));
+        if (o->pruner_patience == 0) return FT_OK;
+    } else if (!none) {
+        FT_TRY(inner(t, study_name, &pruner));
+    }
     if (o->pruner_patience > 0)
         return ft_pruner_patient(pruner, o->pruner_patience, o->pruner_min_delta, out);
     *out = pruner;

@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "engine/memory/process.h"
+#include "hpo/study/pausing.h"
 #include "hpo/study/thaw.h"
 #include "kernels/devices/devices.h"
 
@@ -121,7 +122,7 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
         if (line == NULL) return FT_OK;
         ft_status status = ft_tuning_judge(t, slot, line, pruned);
         json_decref(line);
-        if (status != FT_OK || *pruned) return status;
+        if (status != FT_OK || *pruned || slot->paused) return status;
     }
 }
 
@@ -423,11 +424,12 @@ static ft_status take_messages(ft_tuning *t, ft_slot *slot, ft_slot_ended ended)
 
 static ft_status read_lines(ft_tuning *t, ft_slot *slot) {
     bool pruned;
-    if (slot->number < 0 || slot->pruned || slot->state != FT_SLOT_TRAINING) return FT_OK;
+    if (slot->number < 0 || slot->pruned || slot->paused || slot->state != FT_SLOT_TRAINING) return FT_OK;
     if (!slot->lines && ft_now() - slot->read < READ_EVERY) return FT_OK;
+    if (slot->steps == 0 && ft_tuning_pauses(t)) return FT_OK; // its first evaluation is stored with its length
     FT_TRY(ft_slots_drain(t, slot, &pruned));
-    if (!pruned) return FT_OK;
-    slot->pruned = true; // it is in the file already; what the worker still does is of no interest
+    if (!pruned && !slot->paused) return FT_OK;
+    slot->pruned = pruned; // it is in the file already; what the worker still does is of no interest
     ft_slots_leave(slot);
     return FT_OK;
 }

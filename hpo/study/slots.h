@@ -26,6 +26,7 @@ struct ft_slot {
     ft_arena arena;
     ft_trial_files files;
     bool pruned;               // the study has its end already, the worker still has to leave it
+    bool paused;               // it goes on another time, and saves for it (pausing.h)
     bool leaving;              // asked to stop
     bool keeps;                // a checkpoint, also when it is pruned
     bool thawed;               // takes over a trial that was pruned: no pruner judges it

@@ -89,6 +89,7 @@ typedef struct ft_tuning {
     struct ft_lessons *lessons; // what it learns from (learn.c); NULL: nothing
     const char *learnt_from;    // as it is stored and shown
     ft_pruner *pruner;
+    struct ft_pausing_study *pausing; // pausing.h; NULL: nothing is known yet
     int64_t resource;                 // what the pruner found out; 0: nothing yet
     int64_t goal;                     // finished trials of the study; 0: no end
     int64_t add;                      // > 0: instead of it, trials of this call
@@ -195,6 +196,8 @@ ft_status ft_tuning_write_owner(ft_tuning *tuning);
 // ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
 // Claimed. -1: none now, for others run all that is left to do, or, `stopped_by` says so, a grid is at its end.
 ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);
+// Trials that run and those that nobody runs any more, *left, leave room for one more before the study's goal.
+ft_status ft_tuning_may_ask(ft_tuning *tuning, bool *may, int64_t *left);
 // Draws and stores the values of a new trial, those that it was enqueued with as they are. values [FT_OPTION_LIMIT] by
 // option, NULL at first: what each is set to, in `arena` or the space. `queued`: it was in the queue, perhaps with
 // values.
@@ -229,6 +232,8 @@ ft_status ft_tuning_load_resource(ft_tuning *tuning);
 // Stores a report and what the pruner says of it; in a group.
 ft_status ft_tuning_weigh(ft_tuning *tuning, int64_t number, int64_t step, double value, bool *prune);
 ft_status ft_tuning_judge(ft_tuning *tuning, ft_slot *slot, const json_t *line, bool *pruned);
+// In a group: a trial that was paused is given up, and is as one that a pruner stopped.
+ft_status ft_tuning_give_up(ft_tuning *tuning, int64_t number);
 ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
 // How a trial ended that was not pruned.
 typedef struct ft_trial_end {

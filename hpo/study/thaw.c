@@ -34,8 +34,7 @@ static char *directory_of(const char *study, int64_t number, ft_arena *arena) {
     return ft_arena_format(arena, "%s/trials/%05lld", study, (long long)number);
 }
 
-// Bytes of what is kept of a pruned trial, 0: nothing to go on from.
-static ft_status frozen_bytes(const char *directory, uint64_t *bytes) {
+ft_status ft_thaw_bytes(const char *directory, uint64_t *bytes) {
     ft_arena arena = {0};
     const char **members;
     int count;
@@ -78,7 +77,7 @@ static ft_status list_frozen(const ft_trials *trials, const char *directory, ft_
         const char *path = directory_of(directory, i, arena);
         uint64_t bytes;
         if (path == NULL) return FT_NO_MEMORY;
-        FT_TRY(frozen_bytes(path, &bytes));
+        FT_TRY(ft_thaw_bytes(path, &bytes));
         if (bytes > 0) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
     }
     return FT_OK;
@@ -89,7 +88,7 @@ static ft_status check_kept(const ft_stored *study, const char *directory, int64
     uint64_t bytes;
     const char *path = directory_of(directory, of, arena);
     if (path == NULL) return FT_NO_MEMORY;
-    FT_TRY(frozen_bytes(path, &bytes));
+    FT_TRY(ft_thaw_bytes(path, &bytes));
     if (bytes > 0) return FT_OK;
     FT_TRY(list_frozen(&study->trials, directory, arena, others));
     ft_fail(FT_INVALID, study->name, "nothing is left of trial %lld to go on from", (long long)of);
@@ -208,7 +207,7 @@ static ft_status take_over(ft_tuning *t, int64_t number, int64_t of, ft_arena *a
     uint64_t bytes;
     if (made == NULL || config == NULL || mark == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(config)) return FT_OK; // it goes on itself
-    FT_TRY(frozen_bytes(from, &bytes));
+    FT_TRY(ft_thaw_bytes(from, &bytes));
     if (bytes == 0) {
         ft_warn("trial %lld: nothing is left of trial %lld to go on from; it begins anew", (long long)number,
                 (long long)of);
@@ -278,7 +277,7 @@ static ft_status list(ft_tuning *t, const bool *kept, ft_arena *arena, frozen *o
         if (mark == NULL) return FT_NO_MEMORY;
         if (ft_path_exists(mark)) continue; // another trial has it
         uint64_t bytes;
-        FT_TRY(frozen_bytes(directory, &bytes));
+        FT_TRY(ft_thaw_bytes(directory, &bytes));
         if (bytes == 0) continue;
         out[(*count)++] = (frozen){i, bytes, loss_of(trials, trial)};
         *total += bytes;

@@ -13,6 +13,8 @@
 ft_status ft_thaw_of(ft_stored *study, int64_t number, int64_t *of);
 // The same of a trial that this process begins: one that it asked for just now is none, and no server is asked.
 ft_status ft_tuning_thaw_of(ft_tuning *tuning, int64_t number, int64_t *of);
+// Bytes of what is kept of a trial to go on from, 0: nothing.
+ft_status ft_thaw_bytes(const char *directory, uint64_t *bytes);
 // A trial that waits, with the parameters of trial `of` of a study whose directory is given. One group. FT_INVALID,
 // with what can be done: it was not pruned, or nothing is left to go on from, or it is waiting or thawed already.
 ft_status ft_thaw_enqueue(ft_stored *study, const char *directory, int64_t of, int64_t *number);

@@ -53,18 +53,29 @@ static void compare(const ft_freeze_thaw_trial *trials, const ft_curve *curves, 
     }
 }
 
-ft_status ft_freeze_thaw_choose(const ft_freeze_thaw_trial *trials, int64_t count, const ft_freeze_thaw_options *o,
-                                ft_arena *arena, ft_freeze_thaw_choice *out) {
-    ft_curve_model model;
+ft_status ft_freeze_thaw_believe(const ft_freeze_thaw_trial *trials, int64_t count, const ft_freeze_thaw_options *o,
+                                 ft_arena *arena, ft_curve_model *belief) {
+    const ft_curve *curves = curves_of(trials, count, o, arena);
+    return curves != NULL ? ft_curve_model_of(curves, count, o->stages, arena, belief) : FT_NO_MEMORY;
+}
+
+ft_status ft_freeze_thaw_pick(const ft_curve_model *belief, const ft_freeze_thaw_trial *trials, int64_t count,
+                              const ft_freeze_thaw_options *o, ft_arena *arena, ft_freeze_thaw_choice *out) {
     ft_worth worth;
     *out = (ft_freeze_thaw_choice){.expected = ft_arena_alloc(arena, ((size_t)count + 1) * sizeof *out->expected),
                                    .deviation = ft_arena_alloc(arena, ((size_t)count + 1) * sizeof *out->deviation)};
     const ft_curve *curves = curves_of(trials, count, o, arena);
     if (out->expected == NULL || out->deviation == NULL || curves == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_curve_model_of(curves, count, o->stages, arena, &model));
-    FT_TRY(ft_worth_of(&model, arena, &worth));
-    compare(trials, curves, count, o, &model, &worth, out);
+    FT_TRY(ft_worth_of(belief, arena, &worth));
+    compare(trials, curves, count, o, belief, &worth, out);
     const int64_t first = first_whole(trials, count, o);
     if (first != FT_FREEZE_THAW_NONE) out->trial = first;
     return FT_OK;
+}
+
+ft_status ft_freeze_thaw_choose(const ft_freeze_thaw_trial *trials, int64_t count, const ft_freeze_thaw_options *o,
+                                ft_arena *arena, ft_freeze_thaw_choice *out) {
+    ft_curve_model belief;
+    FT_TRY(ft_freeze_thaw_believe(trials, count, o, arena, &belief));
+    return ft_freeze_thaw_pick(&belief, trials, count, o, arena, out);
 }

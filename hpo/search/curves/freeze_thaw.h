@@ -38,7 +38,13 @@ typedef struct ft_freeze_thaw_choice {
     double *deviation;       // [count] of these, 0 where it is known
 } ft_freeze_thaw_choice;
 
-// trials [count] in the order of their numbers. The choice is in the arena.
+// What is believed of curves, learnt from trials [count] in the order of their numbers; in the arena.
+ft_status ft_freeze_thaw_believe(const ft_freeze_thaw_trial *trials, int64_t count,
+                                 const ft_freeze_thaw_options *options, ft_arena *arena, ft_curve_model *belief);
+// The choice of these by it; in the arena.
+ft_status ft_freeze_thaw_pick(const ft_curve_model *belief, const ft_freeze_thaw_trial *trials, int64_t count,
+                              const ft_freeze_thaw_options *options, ft_arena *arena, ft_freeze_thaw_choice *choice);
+// Both.
 ft_status ft_freeze_thaw_choose(const ft_freeze_thaw_trial *trials, int64_t count,
                                 const ft_freeze_thaw_options *options, ft_arena *arena, ft_freeze_thaw_choice *choice);
 
