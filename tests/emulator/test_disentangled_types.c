@@ -52,6 +52,29 @@ static void test_long_sequences(void **state) {
     }
 }
 
+// Heads of 64, whose gradients of tables go to the slab every eight steps: texts of seven to nine steps, of two visits and some that are left.
+static void test_visits_to_the_slab(void **state) {
+    static const int32_t lengths[] = {112, 128, 129, 257, 300};
+    for (int i = 0; i < 5; i++) {
+        if (few_cases() && i % 3 != 1) continue;
+        const ft_dtype dtype = i % 2 ? FT_F16 : FT_BF16;
+        check_typed(typed_positions(dtype, 1, 64, 1, &lengths[i], false, i % 2 ? 0.1f : 0, 1, i == 3 ? v1_rule : v3_rule, BOTH), dtype, true, i,
+                    few_cases() ? 1 : 2);
+    }
+}
+
+// By 5 powers of two in 100 keys: a row exceeds its first steps' largest score by less than softmax.h's slack, then by more.
+static void test_rising_scores(void **state) {
+    static const int32_t lengths[] = {37, 1, 300}, head_dims[] = {32, 64, 96, 128};
+    for (int d = 0; d < 4; d++) {
+        if (few_cases() && d % 2 == 0) continue;
+        const ft_dtype dtype = d % 3 == 0 ? FT_BF16 : FT_F16;
+        attention_case c = typed_positions(dtype, 1, head_dims[d], 3, lengths, false, d % 2 ? 0.1f : 0, 1, d % 2 ? v3_rule : v1_rule, BOTH);
+        raise_scores(dtype, &c, 0.035f);
+        check_typed(c, dtype, true, d, few_cases() ? 1 : 2);
+    }
+}
+
 // One term alone, and tables whose gradient is not wanted.
 static void test_terms(void **state) {
     static const int32_t lengths[] = {70, 5, 33};
@@ -309,6 +332,8 @@ int main(void) {
         cmocka_unit_test(test_other_head_sizes),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_visits_to_the_slab),
+        cmocka_unit_test(test_rising_scores),
         cmocka_unit_test(test_terms),
         cmocka_unit_test(test_pooled_queries),
         cmocka_unit_test(test_no_queries_or_no_keys),

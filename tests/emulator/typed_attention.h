@@ -28,18 +28,21 @@ __attribute__((unused)) static attention_case typed_case(ft_dtype dtype, int32_t
     return typed_positions(dtype, heads, head_dim, sequences, lengths, pooled, probability, 1, (ft_relative_rule){0, 0}, NONE);
 }
 
-// The same with scores that rise from key to key for every other query, by `step` each, and fall for the rest: what a row's are taken relative to has to
-// change on the way, after tiles in which they may still exceed it.
+// Makes scores rise from key to key for every other query, by `step` each, and fall for the rest: what a row's are taken relative to has to change on the
+// way, after tiles in which they may still exceed it. Not of pooled queries.
+__attribute__((unused)) static void raise_scores(ft_dtype dtype, attention_case *c, float step) {
+    for (int32_t s = 0; s < c->sequences; s++)
+        for (int32_t i = c->cu_keys[s]; i < c->cu_keys[s + 1]; i++)
+            for (int32_t h = 0; h < c->heads; h++) {
+                *at(q_of(c), i, h * c->head_dim) = (i % 2 == 0 ? 1.0f : -1.0f) / c->scale;
+                *at(k_of(c), i, h * c->head_dim) = step * (float)(i - c->cu_keys[s]);
+            }
+    round_matrix(dtype, c->qkv.t);
+}
 __attribute__((unused)) static attention_case rising_case(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths,
                                                           float probability, float step) {
     attention_case c = typed_case(dtype, heads, head_dim, sequences, lengths, false, probability);
-    for (int32_t s = 0; s < sequences; s++)
-        for (int32_t i = c.cu_keys[s]; i < c.cu_keys[s + 1]; i++)
-            for (int32_t h = 0; h < heads; h++) {
-                *at(q_of(&c), i, h * head_dim) = (i % 2 == 0 ? 1.0f : -1.0f) / c.scale;
-                *at(k_of(&c), i, h * head_dim) = step * (float)(i - c.cu_keys[s]);
-            }
-    round_matrix(dtype, c.qkv.t);
+    raise_scores(dtype, &c, step);
     return c;
 }
 

@@ -11,16 +11,21 @@ typedef struct named_case {
     terms which;
     bool causal;
     int32_t window, key_heads;
+    float rise; // of scores from key to key; 0: as they are drawn
 } named_case;
 
 // Lengths: of more tiles than there are buffers, one that fills its last tile, one that does not.
 static const named_case all_cases[] = {
-    {"mma", "mma", 80, 4, 1, 64, 2, {150, 32}, 0.1f, NONE, false, 0, 0},
-    {"owner", "owner", 89, 1, 1, 32, 2, {150, 40}, 0.1f, NONE, false, 0, 0},
-    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0.1f, NONE, false, 0, 0},
-    {"causal", "wgmma", 90, 4, 2, 128, 2, {200, 20}, 0.1f, NONE, true, 0, 1}, // both heads of one of keys; groups that pass over tiles
-    {"window", "wgmma", 90, 4, 1, 64, 2, {290, 20}, 0, NONE, false, 40, 0},
-    {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH, false, 0, 0},
+    {"mma", "mma", 80, 4, 1, 64, 2, {150, 32}, 0.1f, NONE, false, 0, 0, 0},
+    {"owner", "owner", 89, 1, 1, 32, 2, {150, 40}, 0.1f, NONE, false, 0, 0, 0},
+    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0.1f, NONE, false, 0, 0, 0},
+    {"causal", "wgmma", 90, 4, 2, 128, 2, {200, 20}, 0.1f, NONE, true, 0, 1, 0}, // both heads of one of keys; groups that pass over tiles
+    {"window", "wgmma", 90, 4, 1, 64, 2, {290, 20}, 0, NONE, false, 40, 0, 0},
+    {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH, false, 0, 0, 0},
+    // sums that are made anew on the way; of the last one visits to the slab on the way, too
+    {"rising", "mma", 80, 4, 1, 64, 1, {150}, 0, NONE, false, 0, 0, 0.1f},
+    {"rising-warpgroup", "wgmma", 90, 4, 1, 64, 1, {290}, 0, NONE, false, 0, 0, 0.05f},
+    {"rising-disentangled", "mma", 80, 4, 1, 64, 1, {240}, 0.1f, BOTH, false, 0, 0, 0.06f},
 };
 
 static const named_case *chosen;
@@ -34,6 +39,7 @@ static void test_case(void **state) {
     c.causal = chosen->causal;
     c.window = chosen->window;
     c.key_heads = chosen->key_heads;
+    if (chosen->rise != 0) raise_scores(dtype, &c, chosen->rise);
     check_typed(c, dtype, true, (int)order, 1);
 }
 

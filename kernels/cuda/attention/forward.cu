@@ -115,42 +115,44 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
                             if (key >= at.keys || (WINDOW && !ft_attention_sees(problem, query, key))) s[m][n][e] = -INFINITY;
                         }
 #pragma unroll
-            for (int m = 0; m < STRIPS; m++) {
-                float shrink[2];
-                ft_next_scores<WINDOW>(softmax[m], s[m], factor, shrink);
-                if (ft_shrinks(shrink))
+            for (int m = 0; m < STRIPS; m++)
+                ft_next_scores<WINDOW>(softmax[m], s[m], factor, [&](const float(&shrink)[2]) {
 #pragma unroll
                     for (int n = 0; n < D / 8; n++)
 #pragma unroll
                         for (int e = 0; e < 4; e++)
                             acc[m][n][e] *= shrink[e / 2];
-            }
-            if (filter.threshold != 0) // out of the product; the sum of the softmax has them
+                });
+            unsigned a[KEYS / 16][STRIPS][4]; // (either way from the same numbers, which the compiler adds up later: changed in their place they would be copied)
+            if (filter.threshold != 0) { // out of the product; the sum of the softmax has them
 #pragma unroll
                 for (int m = 0; m < STRIPS; m++)
 #pragma unroll
                     for (int c = 0; c < KEYS / 16; c++) {
                         const ft_kept_16x16 kept = ft_kept_of_16x16<false>(filter, first + own + m * 16, base + c * 16);
+                        float left_in[2][4];
 #pragma unroll
-                        for (int e = 0; e < 4; e++) {
-                            if (!ft_is_kept<false>(kept, e)) s[m][2 * c][e] = 0.0f;
-                            if (!ft_is_kept<false>(kept, 4 + e)) s[m][2 * c + 1][e] = 0.0f;
-                        }
+                        for (int e = 0; e < 8; e++)
+                            left_in[e / 4][e % 4] = ft_is_kept<false>(kept, e) ? s[m][2 * c + e / 4][e % 4] : 0.0f;
+                        ft_left_of<T>(a[c][m], left_in[0], left_in[1]);
                     }
-#pragma unroll
-            for (int c = 0; c < KEYS / 16; c++) {
-                unsigned a[STRIPS][4];
+            } else {
 #pragma unroll
                 for (int m = 0; m < STRIPS; m++)
-                    ft_left_of<T>(a[m], s[m][2 * c], s[m][2 * c + 1]);
+#pragma unroll
+                    for (int c = 0; c < KEYS / 16; c++)
+                        ft_left_of<T>(a[c][m], s[m][2 * c], s[m][2 * c + 1]);
+            }
+#pragma unroll
+            for (int c = 0; c < KEYS / 16; c++) {
 #pragma unroll
                 for (int n = 0; n < D / 16; n++) {
                     unsigned b[4];
                     ft_right_of_columns<D>(b, tiles_v + buffer * TILE, c * 16, n * 16);
 #pragma unroll
                     for (int m = 0; m < STRIPS; m++) {
-                        ft_mma<T>(acc[m][2 * n], a[m], b[0], b[1]);
-                        ft_mma<T>(acc[m][2 * n + 1], a[m], b[2], b[3]);
+                        ft_mma<T>(acc[m][2 * n], a[c][m], b[0], b[1]);
+                        ft_mma<T>(acc[m][2 * n + 1], a[c][m], b[2], b[3]);
                     }
                 }
             }

@@ -94,9 +94,9 @@ FT_DEVICE void begin_sums(float (&sums)[D / 8][4], unsigned (&left)[plan<D>::KEY
 }
 
 // Scores to probabilities relative to the largest so far; of the tile that begins at key `base`, for the warp's queries from `row` on.
-template <bool BANDED, int N>
+template <bool BANDED, int N, class Shrink>
 FT_DEVICE void mask_and_exponentiate(ft_running_softmax &softmax, float (&s)[N][4], float factor, const ft_attention_problem &problem, int keys,
-                                     int row, int base, float (&shrink)[2]) {
+                                     int row, int base, Shrink shrink_sums) {
     bool partly = keys - base < N * 8; // the last tile, where it is not full, and those at the edges of what is seen
     if (BANDED) partly = partly || !ft_attention_reaches_all<false>(problem, row, 16, base, N * 8);
     if (partly) {
@@ -109,7 +109,7 @@ FT_DEVICE void mask_and_exponentiate(ft_running_softmax &softmax, float (&s)[N][
                 if (key >= keys - base || (BANDED && !ft_attention_sees(problem, row - base + g + e / 2 * 8, key))) s[n][e] = -INFINITY;
             }
     }
-    ft_next_scores<BANDED>(softmax, s, factor, shrink);
+    ft_next_scores<BANDED>(softmax, s, factor, shrink_sums);
 }
 // Out of the product; the sum of the softmax has them.
 template <int N> FT_DEVICE void drop(float (&s)[N][4], const ft_score_filter &filter, int row, int column) {
@@ -163,14 +163,21 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
         unsigned left[D / 16][4], probabilities[KEYS / 16][4];
         if (!BANDED) ft_wait_together(&signal->queries, 0);
         ft_left_of_matrix<D>(left, bytes, p::QUERY_TILE, own);
-        float s[KEYS / 8][4], shrink[2];
+        float s[KEYS / 8][4], shrink[2]; // (what is in the sums is multiplied when no product adds to them)
+        bool shrinks;                    // the warp's
         auto round_probabilities = [&] {
 #pragma unroll
             for (int c = 0; c < KEYS / 16; c++)
                 ft_left_of<T>(probabilities[c], s[2 * c], s[2 * c + 1]);
         };
         auto exponentiate = [&](int tile) {
-            mask_and_exponentiate<BANDED>(softmax, s, factor, problem, at.keys, first + own, base_of(tile), shrink);
+            shrinks = false;
+            shrink[0] = shrink[1] = 1.0f;
+            mask_and_exponentiate<BANDED>(softmax, s, factor, problem, at.keys, first + own, base_of(tile), [&](const float(&by)[2]) {
+                shrinks = true;
+                shrink[0] = by[0];
+                shrink[1] = by[1];
+            });
             drop(s, filter, first + own, base_of(tile));
         };
         ft_wait_together(signal->keys + begin % BUFFERS, parity_of(begin));
@@ -194,7 +201,7 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
             ft_wgmma_wait<0>(sums);
             ft_wgmma_hold(probabilities); // the next ones come into these registers
             if (lane == 0) ft_mbarrier_arrive(signal->values_free + before);
-            if (ft_shrinks(shrink))
+            if (shrinks)
 #pragma unroll
                 for (int n = 0; n < D / 8; n++)
 #pragma unroll

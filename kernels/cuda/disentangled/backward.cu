@@ -14,12 +14,15 @@ constexpr float LOG2_E = 1.4426950408889634f;
 constexpr int STEP = FT_CUDA_STRIP, STRIPS = FT_SWEEP_STRIPS;
 constexpr int TABLE = ft_table_chunks(1); // chunks of a table in shared memory
 // Steps between two visits to the slab, which have as many chunks. A warp takes half of the columns of one at a time, or of
-// two, that share the own rows. Wide heads have no room for the bands of four steps: at 128 on chips of 99 KB, at 96 for two
-// blocks on chips of 163 KB.
-FT_HOST_DEVICE constexpr int flush_steps(int head_dim) { return head_dim > 64 ? 2 : 4; }
+// two or four, that share the own rows. Wide heads have no room for the bands of four steps: at 128 on chips of 99 KB, at 96
+// for two blocks on chips of 163 KB. Nor heads of 32 for those of eight: a block less on both. For keys four chunks at a time
+// are too many registers on sm_80 (8 bytes spilled).
+FT_HOST_DEVICE constexpr int flush_steps(int head_dim, bool of_keys) { return head_dim > 64 ? 2 : head_dim == 64 && !of_keys ? 8 : 4; }
 // Of a strip in shared memory: what the other strips have not passed yet, these steps, and the closing one, which no
-// barrier keeps from the visit before.
-FT_HOST_DEVICE constexpr int strip_bands(int head_dim) { return STRIPS + flush_steps(head_dim); }
+// barrier keeps from the visit before. (Of eight steps twelve would do; of sixteen a step finds its own without a division.)
+FT_HOST_DEVICE constexpr int strip_bands(int head_dim, bool of_keys) {
+    return flush_steps(head_dim, of_keys) == 8 ? 16 : STRIPS + flush_steps(head_dim, of_keys);
+}
 
 // ---- bands in shared memory ------------------------------------------------------------------------------------------------
 
@@ -55,7 +58,7 @@ template <class T> struct pass_arguments {
 
 // Where the pieces are in shared memory: rings of both tables, two steps of both other matrices, own rows, bands, and lse
 // and delta of two steps.
-template <class T, int D> struct pieces {
+template <class T, int D, bool OF_KEYS> struct pieces {
     T *own_table, *other_table, *other0, *other1, *own, *bands;
     float *queries;
     FT_METHOD explicit pieces(unsigned char *bytes) {
@@ -66,20 +69,20 @@ template <class T, int D> struct pieces {
         other1 = other0 + 2 * CHUNK;
         own = other1 + 2 * CHUNK;
         bands = own + STRIPS * CHUNK;
-        queries = reinterpret_cast<float *>(bands + STRIPS * strip_bands(D) * BAND_ELEMENTS);
+        queries = reinterpret_cast<float *>(bands + STRIPS * strip_bands(D, OF_KEYS) * BAND_ELEMENTS);
     }
 };
-template <int D> constexpr size_t shared_bytes() {
-    return size_t((2 * TABLE + 4 + STRIPS) * ft_chunk_elements(D) + STRIPS * strip_bands(D) * BAND_ELEMENTS) * 2 +
+template <int D, bool OF_KEYS> constexpr size_t shared_bytes() {
+    return size_t((2 * TABLE + 4 + STRIPS) * ft_chunk_elements(D) + STRIPS * strip_bands(D, OF_KEYS) * BAND_ELEMENTS) * 2 +
            4 * STEP * sizeof(float);
 }
 
 // Chunks of the slab that are complete, `first` <= index < `end` in the order in which they become so: chunk
 // newest - index is the sum over the strips of band^T own rows. A warp has half of the columns.
-template <class T, int D>
-FT_DEVICE void flush_bands(const pieces<T, D> &at, float *slab_row, int newest, int first, int end, int strips, int steps) {
-    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16, BANDS = strip_bands(D);
-    constexpr int AT_ONCE = flush_steps(D) / 2;
+template <class T, int D, bool OF_KEYS>
+FT_DEVICE void flush_bands(const pieces<T, D, OF_KEYS> &at, float *slab_row, int newest, int first, int end, int strips, int steps) {
+    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16, BANDS = strip_bands(D, OF_KEYS);
+    constexpr int AT_ONCE = flush_steps(D, OF_KEYS) / 2;
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4;
     const int column = warp % 2 * HALF, lane_plain = ft_chunk_lane_of<D>().plain;
     for (int index = first + warp / 2 * AT_ONCE; index < end; index += STRIPS / 2 * AT_ONCE) {
@@ -131,13 +134,13 @@ FT_DEVICE void flush_bands(const pieces<T, D> &at, float *slab_row, int newest, 
 }
 
 template <class T, int D, bool OF_KEYS>
-FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared, const ft_attention_place &at, float *slab) {
+FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS> &shared, const ft_attention_place &at, float *slab) {
     constexpr int CHUNK = ft_chunk_elements(D);
     // Own rows as left operands stay in registers where there is room; else they are read again at every step.
     constexpr bool KEEPS0 = OF_KEYS ? D < 96 : D < 128, KEEPS1 = OF_KEYS ? D < 128 : true;
     constexpr int UNROLL = OF_KEYS && D == 128 ? 2 : D / 16;
     constexpr bool KEEPS_BEHIND = D <= 64;
-    constexpr int BANDS = strip_bands(D);
+    constexpr int BANDS = strip_bands(D, OF_KEYS);
     const int own_count = OF_KEYS ? at.keys : at.queries, other_count = OF_KEYS ? at.queries : at.keys;
     const int64_t own_row = OF_KEYS ? at.first_key : at.first_query, other_row = OF_KEYS ? at.first_query : at.first_key;
     const int first = at.tile * FT_SWEEP_ROWS, column = at.head * D, newest = first / STEP;
@@ -319,7 +322,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
             if (a.tables.own.data != nullptr) add_band(words, k);
         }
         ring.advance();
-        if (slab != nullptr && k + 1 - flushed == flush_steps(D)) {
+        if (slab != nullptr && k + 1 - flushed == flush_steps(D, OF_KEYS)) {
             __syncthreads();
             flush_bands(shared, slab_row, newest + strips, flushed, k + 1, strips, steps);
             flushed = k + 1;
@@ -353,7 +356,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
 template <class T, int D, bool OF_KEYS>
 FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_backward(pass_arguments<T> a) {
     FT_DYNAMIC_SHARED(bytes);
-    const pieces<T, D> shared(bytes);
+    const pieces<T, D, OF_KEYS> shared(bytes);
     float *slab = nullptr;
     if (a.slabs.data != nullptr) {
         slab = a.slabs.of(int(blockIdx.x), int(blockIdx.y), a.problem.heads, D);
@@ -389,7 +392,7 @@ ft_status run_sweep(ft_device *device, const ft_disentangled_attention_backward_
     const int blocks = slabs.data != nullptr ? slabs.count : arguments.items;
     if (blocks == 0) return FT_OK;
     return ft_launch("disentangled_attention_backward", disentangled_backward<T, D, OF_KEYS>,
-                     dim3(unsigned(blocks), unsigned(shape.heads)), dim3(FT_SWEEP_THREADS), shared_bytes<D>(),
+                     dim3(unsigned(blocks), unsigned(shape.heads)), dim3(FT_SWEEP_THREADS), shared_bytes<D, OF_KEYS>(),
                      ft_stream(device), arguments);
 }
 

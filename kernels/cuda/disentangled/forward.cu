@@ -1,11 +1,9 @@
 // forward.cu - disentangled attention on tensor cores: 64 queries a block, 16 a warp, which sweep over the keys
-// as in sweep.h. Softmax in fp32, in powers of two, as in attention/forward.cu.
+// as in sweep.h. Softmax in fp32, in powers of two, as in attention/softmax.h.
+#include "kernels/cuda/attention/softmax.h"
 #include "kernels/cuda/disentangled/sweep.h"
-#include "kernels/cuda/tile/exp2.h"
 
 namespace {
-
-constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 
 // Steps between two updates of the softmax; two groups of them are in shared memory. A head of 128 has room for one.
 template <int D> FT_HOST_DEVICE constexpr int steps_at_once() { return D == 128 ? 1 : 2; }
@@ -37,7 +35,7 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
     const bool active = mine < at.queries;
     const int steps = (at.keys + STEP - 1) / STEP, groups = (steps + AT_ONCE - 1) / AT_ONCE;
     const ft_score_filter filter = ft_score_filter_of(a.problem, at);
-    const float factor = a.problem.scale * LOG2_E;
+    const float factor = a.problem.scale * FT_LOG2_E;
     const ft_chunk_lane<D> lane = ft_chunk_lane_of<D>();
     const ft_skew skew = ft_skew_of();
 
@@ -73,8 +71,8 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
             to[q] = own[c][q];
     };
 
-    // [2]: rows g and g + 8; base2 as in attention/forward.cu
-    float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+    float acc[D / 8][4] = {};
+    ft_running_softmax softmax;
     ft_chunk_ring<D, TABLE> ring(warp);
     ft_row_words carry = {};
     ft_chunk_behind<D, KEEPS_BEHIND> behind;
@@ -105,48 +103,26 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
 #pragma unroll
                 for (int q = 0; q < 8; q++)
                     if (base + i * STEP + ft_spread_column(q / 4, q % 4) >= at.keys) s[i][q / 4][q % 4] = -INFINITY;
-        float less[2];
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            float largest = most[h];
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-                for (int b = 0; b < 2; b++)
-                    largest = fmaxf(largest, fmaxf(s[i][b][h * 2], s[i][b][h * 2 + 1]));
-            largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
-            largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
-            const float highest = largest * factor;
-            less[h] = ft_exp2(base2[h] - highest);
-            most[h] = largest;
-            base2[h] = highest;
-            float part = 0.0f;
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-                for (int n = 0; n < 4; n++) {
-                    float &x = s[i][n / 2][2 * h + n % 2];
-                    x = ft_exp2(fmaf(x, factor, -highest));
-                    part += x;
-                }
-            sum[h] = fmaf(sum[h], less[h], part);
-        }
-        if (__any_sync(FT_ALL_LANES, less[0] != 1.0f || less[1] != 1.0f)) // seldom, after the first groups
+        ft_next_scores(softmax, reinterpret_cast<float(&)[AT_ONCE * 2][4]>(s), factor, [&](const float(&shrink)[2]) {
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    acc[n][e] *= less[e / 2];
+                    acc[n][e] *= shrink[e / 2];
+        });
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
+            unsigned p[4]; // (either way from the same numbers, which the compiler adds up later: changed in their place they would be copied)
             if (filter.threshold != 0) { // out of the product; the sum of the softmax has them
                 const ft_kept_16x16 kept = ft_kept_of_16x16<false, true>(filter, mine, base + i * STEP);
+                float left_in[2][4];
 #pragma unroll
                 for (int q = 0; q < 8; q++)
-                    if (!ft_is_kept<false>(kept, q)) s[i][q / 4][q % 4] = 0.0f;
+                    left_in[q / 4][q % 4] = ft_is_kept<false>(kept, q) ? s[i][q / 4][q % 4] : 0.0f;
+                ft_left_of<T>(p, left_in[0], left_in[1]);
+            } else {
+                ft_left_of<T>(p, s[i][0], s[i][1]);
             }
-            unsigned p[4];
-            ft_left_of<T>(p, s[i][0], s[i][1]);
 #pragma unroll
             for (int n = 0; n < D / 16; n++) {
                 unsigned b[4];
@@ -160,7 +136,7 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
     if (!active) return;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float total = sum[h];
+        float total = softmax.sum[h];
         total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
         total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
         const int query = mine + g + h * 8;
@@ -172,7 +148,7 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
             *reinterpret_cast<unsigned *>(a.out.at(row, column + n * 8 + t * 2)) =
                 ft_pack<T>(acc[n][h * 2] * inverse, acc[n][h * 2 + 1] * inverse);
         if (a.lse.data != nullptr && t == 0)
-            *a.lse.at(row, at.head) = at.keys > 0 ? base2[h] * LN_2 + logf(total) : -INFINITY;
+            *a.lse.at(row, at.head) = at.keys > 0 ? softmax.base2[h] * FT_LN_2 + logf(total) : -INFINITY;
     }
 }
 

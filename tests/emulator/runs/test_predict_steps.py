@@ -14,8 +14,10 @@ from unittest import mock
 SOURCE, PROGRAM = os.environ["SOURCE_DIR"], os.environ["BENCH_OPS"]
 sys.path.insert(0, os.path.join(SOURCE, "benchmarks", "gpu"))
 import predict_steps  # noqa: E402
+import predicted_tables  # noqa: E402
+import step_times  # noqa: E402
 
-COUNTED = predict_steps.Counted(os.path.join(SOURCE, "benchmarks", "results", "static_model.md"), os.path.join(SOURCE, "tests", "emulator", "pieces", "counts.txt"))
+COUNTED = step_times.Counted(os.path.join(SOURCE, "benchmarks", "results", "static_model.md"), os.path.join(SOURCE, "tests", "emulator", "pieces", "counts.txt"))
 TOKENS, TEXTS, LENGTH = 16384, 32, 512
 
 
@@ -29,7 +31,7 @@ class Ops(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         settings = [f"train.batch_size={TEXTS}", f"data.max_length={LENGTH}"]
-        cls.bert, cls.deberta = (predict_steps.ask(PROGRAM, "sm_90a", f"model.path={m}", *settings) for m in ("bert-base-uncased", "microsoft/deberta-v3-base"))
+        cls.bert, cls.deberta = (step_times.ask(PROGRAM, "sm_90a", f"model.path={m}", *settings) for m in ("bert-base-uncased", "microsoft/deberta-v3-base"))
 
     def test_products(self):
         """6 N T of eleven whole layers and the last one's keys and values; for one row a text its queries, output and feed-forward network,
@@ -63,15 +65,15 @@ class Ops(unittest.TestCase):
     def test_parts_add_up(self):
         lengths, last, case = [LENGTH] * TEXTS, None, {"arch": "sm_90a"}
         for column in ("expected", "best"):
-            chip = predict_steps.Chip("sm_90a", COUNTED, column)
-            found = predict_steps.predict(chip, self.bert["ops"], lengths)
+            chip = step_times.Chip("sm_90a", COUNTED, column)
+            found = step_times.predict(chip, self.bert["ops"], lengths)
             self.assertAlmostEqual(sum(found["parts"].values()), found["seconds"])
             self.assertAlmostEqual(sum(k["seconds"] for k in found["kinds"]), sum(found["parts"].values()) - found["parts"]["gaps"])
             self.assertLess(found["graph_seconds"], found["seconds"])
             self.assertTrue(last is None or all(found["parts"][p] <= s + 1e-9 for p, s in last["parts"].items() if p != "short kernels"))
             self.assertGreaterEqual(found["launches"], self.bert["calls"])
             last = case[column] = found
-        gains = predict_steps.gains_of(case)
+        gains = predicted_tables.gains_of(case)
         self.assertAlmostEqual(sum(r["expected"] for r in gains), sum(k["seconds"] for k in case["expected"]["kinds"]))
         for row in gains:
             self.assertTrue(row["expected"] >= row["best"] > 0 and row["least"] > 0, row)
@@ -80,7 +82,7 @@ class Ops(unittest.TestCase):
         self.assertAlmostEqual(least["attention_backward"] / (10 * 768 * (11 * TEXTS * LENGTH**2 + TEXTS * LENGTH) / 198e12), 1)
         # one text of three words: the host is what takes long
         few = [op | {"shape": [1, 8, 8], "bytes": 1, "scratch": 0} for op in self.bert["ops"] if op["op"] == "gemm"]
-        found = predict_steps.predict(chip, few, [3])
+        found = step_times.predict(chip, few, [3])
         self.assertEqual(found["seconds"], found["host_seconds"])
         self.assertAlmostEqual(sum(found["parts"].values()), found["seconds"])
 
@@ -89,7 +91,7 @@ class ByHand(unittest.TestCase):
     """H200: 132 multiprocessors at 1.83 GHz, 989 TFLOP/s, 4.8 TB/s."""
 
     def setUp(self):
-        self.chip = predict_steps.Chip("sm_90a", COUNTED, "expected")
+        self.chip = step_times.Chip("sm_90a", COUNTED, "expected")
 
     def test_a_product(self):
         """16384 x 3072 x 768 in 128 x 12 tiles of 128 x 256: 12 waves, each 68% of 989e12 / 132 operations a second."""
@@ -109,7 +111,7 @@ class ByHand(unittest.TestCase):
 
     def test_attention(self):
         """On mma.sync. Operations of the two products, at half of the loop's part of 62% of the tensor peak, which is 4096 operations in 4 / 0.62 cycles."""
-        chip = predict_steps.Chip("sm_90a", COUNTED, "expected", warpgroups=False)
+        chip = step_times.Chip("sm_90a", COUNTED, "expected", warpgroups=False)
         op = {"op": "attention_forward", "type": "bf16", "heads": 12, "head_dim": 64, "shape": [TOKENS, TOKENS, LENGTH], "dropout": 1, "scratch": 0}
         peak = 4096 * 0.62 / 4 * 4 * 132 * 1.83e9
         self.assertAlmostEqual(peak / 1e12, 613, delta=1)
@@ -136,12 +138,12 @@ class ByHand(unittest.TestCase):
         self.assertAlmostEqual(self.chip.attention(op | {"op": "attention_backward"}, [LENGTH] * TEXTS)[0] / expected, 1)
         self.assertEqual(self.chip.attention(op | {"shape": [65, 65, 65]}, [65])[0], self.chip.attention(op | {"shape": [128, 128, 128]}, [128])[0])
         for other in ({"head_dim": 32}, {"head_dim": 96}):  # what has no such instance, and other chips
-            self.assertEqual(self.chip.sweeps(op | other), predict_steps.SWEEPS["attention_forward"])
-        self.assertEqual(predict_steps.Chip("sm_80", COUNTED, "best").sweeps(op), predict_steps.SWEEPS["attention_forward"])
+            self.assertEqual(self.chip.sweeps(op | other), step_times.SWEEPS["attention_forward"])
+        self.assertEqual(step_times.Chip("sm_80", COUNTED, "best").sweeps(op), step_times.SWEEPS["attention_forward"])
 
     def test_loops_do_what_is_supposed(self):
         """A turn of 16 rows and 16 columns, or a multiple, has so many products by the static model: a sweep is not counted with another's."""
-        for sweeps in predict_steps.SWEEPS.values():
+        for sweeps in step_times.SWEEPS.values():
             for kernel, units, *_ in sweeps:
                 for arch in ("sm_80", "sm_89", "sm_90a"):
                     row = COUNTED.static[arch, kernel, 64]
@@ -152,7 +154,7 @@ class ByHand(unittest.TestCase):
         self.assertEqual(COUNTED.launches("layernorm_backward", 0), 2)
         self.assertEqual(COUNTED.launches("disentangled_attention_backward", 64), 5)
         self.assertEqual((COUNTED.launches("gemm", 0), COUNTED.launches("adamw", 0)), (1, 1))
-        for key, least in predict_steps.LEAST.items():
+        for key, least in step_times.LEAST.items():
             self.assertTrue(0.95 * least < COUNTED.moved(key) < 2.1 * least, f"{key}: {COUNTED.moved(key)} of {least}")
 
 
@@ -175,7 +177,7 @@ class Whole(unittest.TestCase):
         with open(os.path.join(SOURCE, "benchmarks", "results", "predicted_steps.json"), encoding="utf-8") as f:
             document = json.load(f)
         self.assertIs(document["measured"], False)
-        self.assertEqual(document["assumed"], {name: value for name, (value, _) in predict_steps.ASSUMED.items()}, "written with other assumptions: predict_steps.py --write")
+        self.assertEqual(document["assumed"], {name: value for name, (value, _) in step_times.ASSUMED.items()}, "written with other assumptions: predict_steps.py --write")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ the bound, if enough warps are there to hide every latency: real kernels come in
 
 Kernels on tensor cores: cycles of HMMA over the bound = the largest part of the tensor peak that the loop can have. The turn
 is a typical one: the next tile is fetched, no bound is masked, nothing is rescaled; with and without dropout. Loops inside it
-count as often as they run; of a visit of disentangled_backward to its slab the part of a step counts (`flushes`).
+count as often as they run; of a visit of disentangled_backward to its slab the part of a step counts (VISITED).
 Products of warpgroups (HGMMA; sm_90a) have the whole tensor peak, mma.sync on that chip 62% of it: their rate in TFLOP/s stands beside
 that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, the left one too
 where it is in no register, and the copy engine writes what they read there once for all warpgroups of a block.
@@ -54,6 +54,10 @@ ALU = {"LOP3", "IADD3", "VIADD", "ISETP", "FSETP", "FSEL", "SEL", "FMNMX", "SHF"
        "VIMNMX", "IMNMX", "SGXT", "BMSK", "HADD2", "HMUL2", "HFMA2", "I2FP", "P2R", "R2P"}
 SPECIAL = {"MUFU", "I2F", "F2I", "POPC", "FLO", "F2F"}
 
+# Of disentangled_backward: bands of a strip in shared memory; chunks of the slab, half of their columns, that a warp takes at a visit: two pairs of
+# warps share those of twice as many steps.
+BANDS = {"queries": {32: 8, 64: 16, 96: 6, 128: 6}, "keys": {32: 8, 64: 8, 96: 6, 128: 6}}
+VISITED = {"queries": {32: 2, 64: 4, 96: 1, 128: 1}, "keys": {32: 2, 64: 2, 96: 1, 128: 1}}
 # name: pattern of the mangled name, bytes of dynamic shared memory a block (of head size d), threads a block
 TENSOR = {
     "attention_forward": (r"attention_forwardI13__nv_bfloat16Li(\d+)E", lambda d: (64 + 4 * (32 if d == 64 else 64)) * (d + 8) * 2,
@@ -66,11 +70,11 @@ TENSOR = {
     # chunks of 16 rows: two tables of four and two groups of steps, and keys and values of these
     "disentangled_forward": (r"disentangled_forwardI13__nv_bfloat16Li(\d+)E", lambda d: (8 + (8 if d == 128 else 16)) * 16 * (d + 8) * 2,
                              lambda d: 128),
-    # two tables of five chunks and one on its way, two steps of two matrices, own rows; bands of eight steps (wide heads: six), lse and D
+    # two tables of five chunks and one on its way, two steps of two matrices, own rows; bands (BANDS), lse and D
     "disentangled_backward, queries": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb0",
-                                       lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * (6 if d > 64 else 8) * 256 * 2 + 256, lambda d: 128),
+                                       lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * BANDS["queries"][d] * 256 * 2 + 256, lambda d: 128),
     "disentangled_backward, keys": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb1",
-                                    lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * (6 if d > 64 else 8) * 256 * 2 + 256, lambda d: 128),
+                                    lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * BANDS["keys"][d] * 256 * 2 + 256, lambda d: 128),
 }
 # name: pattern, the kernel that does the same with mma.sync, bytes of shared memory that the copy engine fills for one turn of one of
 # the warpgroups, bytes of dynamic shared memory a block, threads a block
@@ -86,11 +90,6 @@ WARPGROUP = {
 WARPGROUP |= {name.replace("warpgroup", "warpgroup_banded"): (of[0].replace("warpgroup", "warpgroup_banded"), *of[1:]) for name, of in WARPGROUP.items()}
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
-# Visits of a warp to the slab, a step: some steps have as many chunks; a pair of warps takes two (wide heads: one) at once.
-def flushes(d):
-    return 0.5 if d > 64 else 0.25
-
-
 HALF = "I13__nv_bfloat16Lb1E"
 # name: pattern of the mangled name, launch in counts.txt, threads a block, bytes of dynamic shared memory (at 768 columns)
 MEMORY = {
@@ -301,7 +300,7 @@ def products_of(title, d):
         return 10 * d // 16 * (1 if d == 128 else 2), None
     if title.startswith("disentangled_backward"):
         keys = title.endswith("keys")
-        return (16 if keys else 14) * d // 16 - (10 * (d // 16 - 2) if keys and d == 128 else 0), d // 4 * (1 if d > 64 else 2)
+        return (16 if keys else 14) * d // 16 - (10 * (d // 16 - 2) if keys and d == 128 else 0), d // 4 * VISITED["keys" if keys else "queries"][d]
     return None, None
 
 
@@ -336,10 +335,11 @@ def hot_turn(body, title, d, dropout, chip):
             texts += [t for a, t in path if loop[0] <= a <= loop[1]] * (NESTED_TURNS - 1)
     visit = [t for _, t in turn(body, *flush, liked, disliked, of_flush)]
     pipes, of_visit = cycles(texts, chip), cycles(visit, chip)
+    visits = 0.5 / VISITED[title.split(", ")[1]][d]  # a step
     for pipe, number in of_visit.items():
-        pipes[pipe] += flushes(d) * number
-    return (round(len(texts) + flushes(d) * len(visit)),
-            round(sum(base(t) == "HMMA" for t in texts) + flushes(d) * sum(base(t) == "HMMA" for t in visit)), pipes)
+        pipes[pipe] += visits * number
+    return (round(len(texts) + visits * len(visit)),
+            round(sum(base(t) == "HMMA" for t in texts) + visits * sum(base(t) == "HMMA" for t in visit)), pipes)
 
 
 def tensor_rows(code, registers):
