@@ -200,12 +200,12 @@ template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_til
                     ft_pack<T>(result1[n][h * 2] * a.problem.keep_scale, result1[n][h * 2 + 1] * a.problem.keep_scale);
         }
     __syncwarp();
-    const int64_t row = own_row + first + mine;
-    ft_tile_store<16, D>(a.result[0].data + row * a.result[0].stride + column, a.result[0].stride, own0 + mine * STRIDE,
-                         own_count - first - mine);
-    if (OF_KEYS)
-        ft_tile_store<16, D>(a.result[1].data + row * a.result[1].stride + column, a.result[1].stride, own1 + mine * STRIDE,
-                             own_count - first - mine);
+    ft_attention_place end = at;
+    if constexpr (D == 128 && OF_KEYS && WINDOW) end = ft_attention_place_of(a.problem); // read again: what was kept spilled on sm_100
+    const int64_t row = (OF_KEYS ? end.first_key : end.first_query) + first + mine;
+    const int valid = (OF_KEYS ? end.keys : end.queries) - first - mine;
+    ft_tile_store<16, D>(a.result[0].data + row * a.result[0].stride + column, a.result[0].stride, own0 + mine * STRIDE, valid);
+    if (OF_KEYS) ft_tile_store<16, D>(a.result[1].data + row * a.result[1].stride + column, a.result[1].stride, own1 + mine * STRIDE, valid);
 }
 
 template <class T, int D, bool OF_KEYS> FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T> a) {

@@ -2,6 +2,14 @@
 #include "kernels/cuda/rows/activation_function.h"
 #include "kernels/cuda/rows/column_tiles.h"
 
+// n, as if nobody knew it: which columns there are is asked again behind the formulas, where eight answers to keep spilled on sm_120.
+FT_DEVICE int ft_again(int n) {
+#ifdef __CUDACC__
+    asm volatile("mov.b32 %0, %0;" : "+r"(n));
+#endif
+    return n;
+}
+
 template <class T, bool WHOLE> struct activation_backward_body {
     ft_activation kind;
     ft_view<const T> h, dy;
@@ -17,6 +25,7 @@ template <class T, bool WHOLE> struct activation_backward_body {
                 sums.v[i] += d.v[i];
             }
         });
+        if (!WHOLE) n = ft_again(n);
         ft_store<WHOLE>(dx.at(row, col), d, n);
         if (y.data != nullptr) ft_store<WHOLE>(y.at(row, col), u, n);
     }

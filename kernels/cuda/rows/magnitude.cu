@@ -16,6 +16,7 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
         const int n = cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT;
         const ft_unit u = ft_load<WHOLE>(w.at(row, col), n);
         ft_unit delta = ft_unit_zero();
+#pragma unroll WHOLE ? 4 : 1 // (unrolled, what is not whole spills on sm_120)
         for (int k = 0; k < rank; k++) {
             const float high = ft_to_float(*b.at(row, k));
             const ft_unit low = ft_load<WHOLE>(a.at(k, col), n);
