@@ -21,7 +21,7 @@ static const char where[] = "shared memory";
 
 // A wait spins, then offers its core, then sleeps, as those of the pool do (kernels/cpu/pool.c); asleep it looks about
 // so often.
-enum { SPIN_NS = 30000, YIELD_NS = 1000000, LOOK_NS = 100000000, PAUSES_PER_CLOCK = 32 };
+enum { SPIN_NS = 30000, YIELD_NS = 1000000, LOOK_NS = 100000000, REASON_LOOKS = 100, PAUSES_PER_CLOCK = 32 };
 enum { STAGE = 256 << 10, MAGIC = 0x46544752 };
 enum { POINT_BARRIER = FT_GROUP_POINTS, POINTS };
 enum { ABSENT, PRESENT, LEFT };  // a rank
@@ -117,6 +117,9 @@ static void end_group(header *h, int rank, const ft_error *error) {
 // What a rank is told that only learnt of it.
 static ft_status tell_end(const shared_group *g) {
     const header *h = g->header;
+    // Who ended the group is still writing why; or it is gone.
+    for (int i = 0; atomic_load(&h->state) == ENDING && i < REASON_LOOKS; i++)
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS / REASON_LOOKS}, NULL);
     if (atomic_load(&h->state) == ENDING) return ft_fail(FT_FAILED, NULL, "another rank has failed");
     if (h->failed == g->group.rank) return ft_error_restore(&h->error), h->error.code;
     const char *host = g->group.host[h->failed]; // "": it was gone before it had said where it is
