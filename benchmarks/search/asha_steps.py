@@ -6,7 +6,7 @@
                                                     quiet cores. Writes benchmarks/search/asha_curves.jsonl.gz
     python3 benchmarks/search/asha_steps.py replay         20 seeds on those curves, in seconds: results/asha_steps.md
     python3 benchmarks/search/asha_steps.py freeze-thaw    the same curves and seeds, trials paused and gone on with as hpo/search/curves chooses:
-                                                    results/freeze_thaw_steps.md; 2 s of a core a seed
+                                                    results/freeze_thaw_steps.md; 2 to 10 s of a core a seed
     python3 benchmarks/search/asha_steps.py real           2 seeds of real studies, hours: results/asha_steps_real.md
     python3 benchmarks/search/asha_steps.py real --layers 2
                                                     the same with the model's first two layers, in a third of the time: some 2
@@ -211,7 +211,7 @@ def freeze_thaw(arguments):
     document = dict(common.provenance(), trials_without=arguments.without, curves=curves, seeds=rows)
     note = (f"{curves['curves']} recorded trials, {curves['evaluations']} evaluations each, {curves['parameters']} parameters; one left "
             f"out is told from the others to {curves['residual']:.4f}. Without: TPE. With: no sampler; places where the trials around let "
-            "most expect (benchmarks/search/nearby_trials.c), one evaluation of one trial after the other.")
+            "most expect (hpo/search/curves/places.h), one evaluation of one trial after the other.")
     common.write_results(arguments.output or os.path.join(common.RESULTS, "freeze_thaw_steps"), document,
                          summary(document, "Steps of training that freeze-thaw saves, replayed", note, "freeze-thaw", "paused"))
 

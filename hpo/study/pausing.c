@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const char steps_key[] = "total_steps", seconds_key[] = "step_seconds", widths_key[] = "ftengine:freeze_thaw";
-static const double HARDLY = 0.05;               // chance to become the best one, below which a trial is given up at last
-static const uint64_t BUDGET = 20ULL << 30;      // bytes of checkpoints, where study.keep_pruned is auto
+static const double HARDLY = 0.05;          // chance to become the best one, below which a trial is given up at last
+static const uint64_t BUDGET = 20ULL << 30; // bytes of checkpoints, where study.keep_pruned is auto
 
 // Beside the history; what is known of a trial does not change any more.
 typedef struct known {
@@ -35,7 +35,8 @@ bool ft_tuning_pauses(const ft_tuning *t) { return strcmp(t->options->pruner, "f
 ft_status ft_tuning_check_pausing(const ft_tuning *t) {
     const ft_config *c = t->config;
     if (t->options->learn_from[0] != '\0' && strcmp(t->options->sampler, "auto") == 0) {
-        ft_fail(FT_INVALID, "study.learn_from", "where freeze_thaw chooses the places itself it learns from no other study");
+        ft_fail(FT_INVALID, "study.learn_from",
+                "where freeze_thaw chooses the places itself it learns from no other study");
         ft_hint("study.sampler=tpe");
         return FT_INVALID;
     }
@@ -53,7 +54,8 @@ void ft_tuning_free_pausing(ft_tuning *t) {
     t->pausing = NULL;
 }
 
-// ---- what is known of the trials --------------------------------------------------------------------------------------
+// ---- what is known of the trials
+// --------------------------------------------------------------------------------------
 
 static ft_status make_room(ft_tuning *t) {
     if (t->pausing == NULL) t->pausing = ft_calloc(1, sizeof *t->pausing, "paused trials");
@@ -93,8 +95,8 @@ static int64_t steps_of_run(const char *directory) {
     return steps;
 }
 
-// Told with its first report: before it the trial has nothing that could be compared. A worker says the length; one that
-// ended before anybody listened has left it.
+// Told with its first report: before it the trial has nothing that could be compared. A worker says the length; one
+// that ended before anybody listened has left it.
 static ft_status store_known(ft_tuning *t, const ft_slot *slot) {
     known *k = &t->pausing->known[slot->number];
     double steps;
@@ -142,7 +144,8 @@ static ft_status view_of(ft_tuning *t, int64_t own, ft_pausing_trial *view) {
     return FT_OK;
 }
 
-// ---- the widths -------------------------------------------------------------------------------------------------------
+// ---- the widths
+// -------------------------------------------------------------------------------------------------------
 
 static ft_status load_widths(ft_tuning *t, ft_arena *arena, ft_pausing_widths *out) {
     const ft_trials *trials = &t->study->trials;
@@ -182,16 +185,16 @@ ft_status ft_tuning_place(ft_tuning *t, int64_t number, const ft_pausing_choice 
     return choice->widths.fitted > 0 ? store_widths(t, &choice->widths) : FT_OK;
 }
 
-// ---- the choice -------------------------------------------------------------------------------------------------------
+// ---- the choice
+// -------------------------------------------------------------------------------------------------------
 
 // *view [trials] in the arena.
 static ft_status choose(ft_tuning *t, int64_t own, bool may_begin, ft_arena *arena, ft_pausing_trial **view,
                         ft_pausing_choice *out) {
     const ft_trials *trials = &t->study->trials;
     ft_pausing_widths widths;
-    const ft_pausing_options o = {.seed = (uint64_t)t->options->seed,
-                                  .may_begin = may_begin,
-                                  .places = strcmp(t->options->sampler, "auto") == 0};
+    const ft_pausing_options o = {
+        .seed = (uint64_t)t->options->seed, .may_begin = may_begin, .places = strcmp(t->options->sampler, "auto") == 0};
     FT_TRY(make_room(t));
     *view = ft_arena_alloc(arena, ((size_t)trials->count + 1) * sizeof **view);
     if (*view == NULL) return FT_NO_MEMORY;
@@ -223,7 +226,8 @@ ft_status ft_tuning_its_turn(ft_tuning *t, const ft_slot *slot, bool may_begin, 
     return status;
 }
 
-// ---- who is given up --------------------------------------------------------------------------------------------------
+// ---- who is given up
+// --------------------------------------------------------------------------------------------------
 
 static ft_status count_bytes(ft_tuning *t, int64_t number, uint64_t *bytes) {
     known *k = &t->pausing->known[number];
@@ -283,11 +287,13 @@ static ft_status keep_within(ft_tuning *t, ft_pausing_trial *view, ft_next_stage
 
 ft_status ft_tuning_next_stage(ft_tuning *t, bool may_begin, ft_arena *arena, ft_next_stage *next) {
     ft_pausing_trial *view;
-    *next = (ft_next_stage){.gives_up = ft_arena_alloc(arena, ((size_t)t->study->trials.count + 1) * sizeof *next->gives_up)};
+    *next = (ft_next_stage){.gives_up =
+                                ft_arena_alloc(arena, ((size_t)t->study->trials.count + 1) * sizeof *next->gives_up)};
     if (next->gives_up == NULL) return FT_NO_MEMORY;
     FT_TRY(choose(t, -1, may_begin, arena, &view, &next->choice));
     for (int64_t i = 0; !may_begin && t->add == 0 && i < t->study->trials.count; i++)
         if (is_paused(view, &t->study->trials, i) && is_hopeless(&next->choice, i)) give_up(next, view, i);
-    if (next->choice.trial >= 0 && !view[next->choice.trial].waits) next->choice.trial = FT_FREEZE_THAW_NONE; // the next look chooses
+    if (next->choice.trial >= 0 && !view[next->choice.trial].waits)
+        next->choice.trial = FT_FREEZE_THAW_NONE; // the next look chooses
     return keep_within(t, view, next);
 }

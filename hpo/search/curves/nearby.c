@@ -56,7 +56,7 @@ double ft_nearby_expect(const ft_nearby *n, int64_t trial) {
 
 // Squared distances of the latest trials to all, by the widths of all axes but one: only that one's changes.
 typedef struct distances {
-    int64_t first; // of the latest
+    int64_t first;        // of the latest
     double *others, *own; // [latest][count]; of the one axis, in parts of the range
 } distances;
 

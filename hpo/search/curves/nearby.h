@@ -11,13 +11,14 @@
 
 typedef struct ft_nearby {
     int axes;
-    const bool *choice;    // [axes] another value is as far away as the other end of a range
-    int64_t count, room;   // trials
-    const double *at;      // [count][axes] parts of the ranges, a choice's index; NaN: compared by the other axes
-    double *value, *trust; // [count] final value, as it is or expected (better when higher); how far it is known, 0 to 1
-    double *width;         // [axes] of the kernel
-    double *kernel;        // [count][room] of each pair: trials are asked about again and again
-    double mean, spread;   // of all trials; of a new trial's final value
+    const bool *choice;  // [axes] another value is as far away as the other end of a range
+    int64_t count, room; // trials
+    const double *at;    // [count][axes] parts of the ranges, a choice's index; NaN: compared by the other axes
+    double *value,
+        *trust;          // [count] final value, as it is or expected (better when higher); how far it is known, 0 to 1
+    double *width;       // [axes] of the kernel
+    double *kernel;      // [count][room] of each pair: trials are asked about again and again
+    double mean, spread; // of all trials; of a new trial's final value
 } ft_nearby;
 
 // Expected at a place, without trial `without` (-1: of all); *mass: how much is known there.

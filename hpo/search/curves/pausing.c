@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { MOST_STAGES = FT_CURVE_STAGES - 1, FEW = 8, MANY = 40 }; // one more stage is what the place lets expect
-static const double SAME = 1e-9;  // of a part of the way
-static const double WIDTH = 0.2;  // before there are trials to tell
+static const double SAME = 1e-9;                                // of a part of the way
+static const double WIDTH = 0.2;                                // before there are trials to tell
 static const double FENCE = 3;    // spreads below the mean, at which a value counts that is worse
 static const double LEAST = 0.02; // trust in a trial that has shown nothing
 
@@ -46,7 +46,8 @@ typedef struct listed {
 
 static double length_of(const schedule *s, const ft_trial *t, const ft_pausing_trial *view) {
     if (view->steps > 0) return (double)view->steps;
-    return t->state == FT_COMPLETE && t->report_count > 0 ? fmax(1, (double)t->reports[t->report_count - 1].step) : s->steps;
+    return t->state == FT_COMPLETE && t->report_count > 0 ? fmax(1, (double)t->reports[t->report_count - 1].step)
+                                                          : s->steps;
 }
 
 // values [stages + 1] of what it has shown; returns how many there are.
@@ -75,16 +76,16 @@ static ft_status list(const ft_trials *trials, const ft_pausing_trial *view, con
         if (t->state == FT_WAITING) continue;
         double *value = ft_arena_alloc(arena, ((size_t)s->stages + 2) * sizeof *value);
         if (value == NULL) return FT_NO_MEMORY;
-        const double length = length_of(s, t, &view[i]), each = view[i].step_seconds > 0 ? view[i].step_seconds : usual_seconds;
+        const double length = length_of(s, t, &view[i]),
+                     each = view[i].step_seconds > 0 ? view[i].step_seconds : usual_seconds;
         const int known = shown(s, t, length, value + 1);
         const double done = t->report_count > 0 ? (double)t->reports[t->report_count - 1].step : 0;
         const double next = known < s->stages ? s->at[known] * length - done : 1;
         const bool failed = t->state == FT_FAIL || (t->state == FT_PRUNED && known == 0) ||
                             (t->state == FT_COMPLETE && ft_trial_violation(t) > 0);
-        out[(*count)++] = (listed){
-            .number = i,
-            .curve = !failed && all_finite(value + 1, known),
-            .as = {value, known + 1, view[i].waits, fmax(next, 1) * each}};
+        out[(*count)++] = (listed){.number = i,
+                                   .curve = !failed && all_finite(value + 1, known),
+                                   .as = {value, known + 1, view[i].waits, fmax(next, 1) * each}};
     }
     return FT_OK;
 }
@@ -176,7 +177,8 @@ static ft_status place_all(study *y, const ft_pausing_widths *widths, ft_arena *
         ft_gp_point(&y->axes, &y->trials->trial[y->listed[i].number], false, at + i * n->axes);
     for (int a = 0; a < n->axes; a++) {
         const int name = y->axes.axis[a].name;
-        n->width[a] = widths->fitted > 0 && name < widths->count && widths->width[name] > 0 ? widths->width[name] : WIDTH;
+        n->width[a] =
+            widths->fitted > 0 && name < widths->count && widths->width[name] > 0 ? widths->width[name] : WIDTH;
     }
     return FT_OK;
 }
@@ -200,7 +202,8 @@ static ft_status weigh(ft_pausing *p, study *y) {
     const size_t axes = (size_t)n->axes, row = axes * sizeof *p->at;
     int64_t same = 0;
     if (p->axes == n->axes && p->count > 0 && (axes == 0 || memcmp(p->width, n->width, row) == 0))
-        while (same < p->count && same < n->count && (axes == 0 || memcmp(p->at + same * n->axes, n->at + same * n->axes, row) == 0))
+        while (same < p->count && same < n->count &&
+               (axes == 0 || memcmp(p->at + same * n->axes, n->at + same * n->axes, row) == 0))
             same++;
     if (n->count > p->room) {
         const int64_t room = 2 * n->count + 64;
@@ -248,7 +251,8 @@ static void tell(const study *y, const ft_freeze_thaw_trial *trials, const int64
 }
 
 // Curves with what their places let expect, and behind them the new one's.
-static ft_status pick(study *y, const ft_pausing_options *options, double seconds, ft_arena *arena, ft_pausing_choice *out) {
+static ft_status pick(study *y, const ft_pausing_options *options, double seconds, ft_arena *arena,
+                      ft_pausing_choice *out) {
     ft_freeze_thaw_options o = ft_freeze_thaw_defaults(y->schedule.stages + 1, y->sign > 0);
     ft_freeze_thaw_trial *trials = ft_arena_alloc(arena, ((size_t)y->count + 1) * sizeof *trials);
     int64_t *numbers = ft_arena_alloc(arena, ((size_t)y->count + 1) * sizeof *numbers), count = 0;

@@ -39,7 +39,8 @@ typedef struct ft_pausing_choice {
     // Of each trial of the study, NaN where there is nothing to say: its final value, in the study's direction, and the
     // chance that it will be better than the best one.
     double *expected, *chance;
-    ft_trial_param *place; // [place_count] of a new trial, where it was chosen: more than its branch of the space may ask for
+    ft_trial_param
+        *place; // [place_count] of a new trial, where it was chosen: more than its branch of the space may ask for
     int place_count;
     ft_pausing_widths widths;
 } ft_pausing_choice;

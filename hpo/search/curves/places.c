@@ -26,7 +26,8 @@ static int best_of(const ft_nearby *n, int64_t good[BEST]) {
 }
 
 // The ranges of the latest trials that have them.
-static void ranges(const ft_trials *trials, const ft_gp_axes *axes, const ft_distribution **of, ft_trial_param *params) {
+static void ranges(const ft_trials *trials, const ft_gp_axes *axes, const ft_distribution **of,
+                   ft_trial_param *params) {
     for (int64_t i = 0; i < trials->count; i++)
         for (int k = 0; trials->trial[i].state != FT_WAITING && k < trials->trial[i].param_count; k++) {
             const ft_trial_param *p = &trials->trial[i].params[k];
@@ -64,8 +65,8 @@ static ft_status make(int axes, ft_arena *arena, ft_place *p) {
     return p->at != NULL && p->params != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-ft_status ft_places_propose(const ft_trials *trials, const ft_gp_axes *axes, const ft_nearby *n, ft_random_stream *stream,
-                            ft_arena *arena, ft_place *out) {
+ft_status ft_places_propose(const ft_trials *trials, const ft_gp_axes *axes, const ft_nearby *n,
+                            ft_random_stream *stream, ft_arena *arena, ft_place *out) {
     int64_t good[BEST];
     const int known = best_of(n, good), points = n->count < START ? 1 : ANYWHERE + AROUND;
     const ft_distribution **of = ft_arena_alloc(arena, ((size_t)axes->count + 1) * sizeof *of);

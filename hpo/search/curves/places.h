@@ -8,8 +8,8 @@
 #include "hpo/search/history/random_stream.h"
 
 typedef struct ft_place {
-    double expected; // a final value, better when higher
-    double *at;      // [axes] as in ft_nearby
+    double expected;        // a final value, better when higher
+    double *at;             // [axes] as in ft_nearby
     ft_trial_param *params; // [axes] each with the range that the latest trial which has it had
 } ft_place;
 

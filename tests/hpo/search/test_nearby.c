@@ -1,5 +1,5 @@
-// What the places of trials let expect of them: means around a place in a table of cases, by hand; kernels of pairs that
-// are brought up to date have the bits of those made at once; widths tell what decides from what does not.
+// What the places of trials let expect of them: means around a place in a table of cases, by hand; kernels of pairs
+// that are brought up to date have the bits of those made at once; widths tell what decides from what does not.
 #include "hpo/search/curves/nearby.h"
 
 #include <setjmp.h>
@@ -46,14 +46,42 @@ static const struct {
     // Weight exp(-1/8) = 0.8824969025845955 half a width away, 0.1 of the mean, which is 0.5.
     {"nobody", {{0, 0, 0, 0}}, 0, 0.5, 0, -1, 0.5, 0},
     {"on the spot", {{0.3, 1, 0.9, 1}}, 1, 0.3, 1, -1, (0.05 + 0.9) / 1.1, 1},
-    {"half a width away", {{0.3, 1, 0.9, 1}}, 1, 0.4, 1, -1, (0.05 + 0.9 * 0.8824969025845955) / 0.9824969025845955, 0.8824969025845955},
+    {"half a width away",
+     {{0.3, 1, 0.9, 1}},
+     1,
+     0.4,
+     1,
+     -1,
+     (0.05 + 0.9 * 0.8824969025845955) / 0.9824969025845955,
+     0.8824969025845955},
     {"hardly known", {{0.3, 1, 0.9, 0.1}}, 1, 0.3, 1, -1, (0.05 + 0.09) / 0.2, 0.1},
     {"not known", {{0.3, 1, 0.9, 0}}, 1, 0.3, 1, -1, 0.5, 0},
-    {"two of them", {{0.3, 1, 0.9, 1}, {0.5, 1, 0.1, 1}}, 2, 0.4, 1, -1, (0.05 + 0.8824969025845955) / (0.1 + 2 * 0.8824969025845955), 2 * 0.8824969025845955},
+    {"two of them",
+     {{0.3, 1, 0.9, 1}, {0.5, 1, 0.1, 1}},
+     2,
+     0.4,
+     1,
+     -1,
+     (0.05 + 0.8824969025845955) / (0.1 + 2 * 0.8824969025845955),
+     2 * 0.8824969025845955},
     {"without the second", {{0.3, 1, 0.9, 1}, {0.5, 1, 0.1, 1}}, 2, 0.3, 1, 1, (0.05 + 0.9) / 1.1, 1},
     // A choice has the width 1: another one is exp(-1/2) = 0.6065306597126334.
-    {"another choice", {{0.3, 1, 0.9, 1}}, 1, 0.3, 0, -1, (0.05 + 0.9 * 0.6065306597126334) / 0.7065306597126334, 0.6065306597126334},
-    {"choices have no distance", {{0.3, 7, 0.9, 1}}, 1, 0.3, 0, -1, (0.05 + 0.9 * 0.6065306597126334) / 0.7065306597126334, 0.6065306597126334},
+    {"another choice",
+     {{0.3, 1, 0.9, 1}},
+     1,
+     0.3,
+     0,
+     -1,
+     (0.05 + 0.9 * 0.6065306597126334) / 0.7065306597126334,
+     0.6065306597126334},
+    {"choices have no distance",
+     {{0.3, 7, 0.9, 1}},
+     1,
+     0.3,
+     0,
+     -1,
+     (0.05 + 0.9 * 0.6065306597126334) / 0.7065306597126334,
+     0.6065306597126334},
     {"it lacks the choice", {{0.3, NAN, 0.9, 1}}, 1, 0.3, 0, -1, (0.05 + 0.9) / 1.1, 1},
     {"asked without the number", {{0.3, 1, 0.9, 1}}, 1, NAN, 1, -1, (0.05 + 0.9) / 1.1, 1},
     {"far away", {{0, 1, 0.9, 1}}, 1, 1.2, 1, -1, 0.5, 0},
@@ -71,9 +99,11 @@ static void test_ask(void **state) {
         open_world(&w, cases[c].count);
         w.nearby.mean = 0.5;
         double mass;
-        const double at[AXES] = {cases[c].x, cases[c].choice}, got = ft_nearby_ask(&w.nearby, at, cases[c].without, &mass);
+        const double at[AXES] = {cases[c].x, cases[c].choice},
+                     got = ft_nearby_ask(&w.nearby, at, cases[c].without, &mass);
         if (!(fabs(got - cases[c].expected) < 1e-12 && fabs(mass - cases[c].mass) < 1e-12))
-            fail_msg("%s: %.15g of %.15g, not %.15g of %.15g", cases[c].name, got, mass, cases[c].expected, cases[c].mass);
+            fail_msg("%s: %.15g of %.15g, not %.15g of %.15g", cases[c].name, got, mass, cases[c].expected,
+                     cases[c].mass);
     }
 }
 
@@ -102,14 +132,15 @@ static void test_pairs(void **state) {
     assert_memory_equal(w.kernel, whole.kernel, sizeof w.kernel);
     for (int64_t i = 0; i < MOST; i++) {
         double mass;
-        const double asked = ft_nearby_ask(&w.nearby, w.at + AXES * i, i, &mass), expected = ft_nearby_expect(&w.nearby, i);
+        const double asked = ft_nearby_ask(&w.nearby, w.at + AXES * i, i, &mass),
+                     expected = ft_nearby_expect(&w.nearby, i);
         if (!(fabs(asked - expected) < 1e-12)) fail_msg("trial %lld: %g and %g", (long long)i, asked, expected);
     }
 }
 
 static const struct {
     const char *name;
-    double step, trust; // of all but every fifth trial
+    double step, trust;  // of all but every fifth trial
     double narrow, wide; // widths of the wave's axis, at most, and of the choice, at least
     bool choice_matters;
 } fits[] = {
@@ -133,6 +164,7 @@ static void test_fit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ask), cmocka_unit_test(test_pairs), cmocka_unit_test(test_fit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ask), cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// What a study that pauses its trials does next: a table of histories; the same choice, to the bit, from what is kept and
-// from nothing; better high or low; trials of different lengths; where a new one begins.
+// What a study that pauses its trials does next: a table of histories; the same choice, to the bit, from what is kept
+// and from nothing; better high or low; trials of different lengths; where a new one begins.
 #include "hpo/search/curves/pausing.h"
 
 #include <setjmp.h>
@@ -29,7 +29,9 @@ static void open_world(world *w, bool maximize) {
     assert_int_equal(ft_trials_init(&w->trials, 1, &maximize), FT_OK);
 }
 
-static double shown(const world *w, double better_when_high) { return w->maximize ? better_when_high : -better_when_high; }
+static double shown(const world *w, double better_when_high) {
+    return w->maximize ? better_when_high : -better_when_high;
+}
 
 // A trial at x that will come to `top`, after so many evaluations, `length` times as far apart as usual.
 static int64_t add(world *w, double x, double top, int evaluations, int length, ft_trial_state state) {
@@ -44,23 +46,28 @@ static int64_t add(world *w, double x, double top, int evaluations, int length, 
     assert_int_equal(ft_trials_distribution(&w->trials, &kind_range, &distribution), FT_OK);
     assert_int_equal(ft_trials_set_param(&w->trials, number, w->kind, distribution, (double)(number % 2)), FT_OK);
     for (int k = 1; k <= evaluations; k++)
-        assert_int_equal(ft_trials_report(&w->trials, number, (int64_t)k * STEPS * length, shown(w, top - 0.3 / k)), FT_OK);
-    w->view[number] = (ft_pausing_trial){.waits = state == FT_RUNNING, .steps = (int64_t)EVALUATIONS * STEPS * length, .step_seconds = 1};
+        assert_int_equal(ft_trials_report(&w->trials, number, (int64_t)k * STEPS * length, shown(w, top - 0.3 / k)),
+                         FT_OK);
+    w->view[number] = (ft_pausing_trial){
+        .waits = state == FT_RUNNING, .steps = (int64_t)EVALUATIONS * STEPS * length, .step_seconds = 1};
     const double value = shown(w, top - 0.3 / EVALUATIONS);
     if (state == FT_COMPLETE) assert_int_equal(ft_trials_finish(&w->trials, number, state, &value, 1), FT_OK);
-    if (state == FT_FAIL || state == FT_PRUNED) assert_int_equal(ft_trials_finish(&w->trials, number, state, NULL, 0), FT_OK);
+    if (state == FT_FAIL || state == FT_PRUNED)
+        assert_int_equal(ft_trials_finish(&w->trials, number, state, NULL, 0), FT_OK);
     return number;
 }
 
 // Ten whole trials, the best one with a top of about 0.84, and ten that stopped half way.
 static void old_trials(world *w) {
     for (int i = 0; i < 20; i++) {
-        const int64_t n = add(w, 0.5 + 0.01 * (i % 10), 0.8 + 0.01 * (i * 7 % 10 - 5), i % 2 == 0 ? EVALUATIONS : 3, 1, i % 2 == 0 ? FT_COMPLETE : FT_RUNNING);
+        const int64_t n = add(w, 0.5 + 0.01 * (i % 10), 0.8 + 0.01 * (i * 7 % 10 - 5), i % 2 == 0 ? EVALUATIONS : 3, 1,
+                              i % 2 == 0 ? FT_COMPLETE : FT_RUNNING);
         w->view[n].waits = false; // it is being trained
     }
 }
 
-static void choose(ft_pausing *p, const world *w, bool may_begin, bool places, ft_arena *arena, ft_pausing_choice *out) {
+static void choose(ft_pausing *p, const world *w, bool may_begin, bool places, ft_arena *arena,
+                   ft_pausing_choice *out) {
     const ft_pausing_options o = {.seed = 7, .may_begin = may_begin, .places = places};
     assert_int_equal(ft_pausing_choose(p, &w->trials, w->view, &w->widths, &o, arena, out), FT_OK);
 }
@@ -73,12 +80,14 @@ typedef struct paused {
 } paused;
 
 // Trials A and B behind the old ones; 0 evaluations of a top of 0: there is none.
-#define ABSENT {0, 0, 1, 1, false}
-#define SHOWN(top, evaluations, length, seconds) {top, evaluations, length, seconds, false}
+#define ABSENT                                                                                                         \
+    { 0, 0, 1, 1, false }
+#define SHOWN(top, evaluations, length, seconds)                                                                       \
+    { top, evaluations, length, seconds, false }
 
 static const struct {
     const char *name;
-    bool old;      // behind old_trials
+    bool old; // behind old_trials
     paused a, b;
     bool closed; // no new one may begin
     bool a_trains;
@@ -97,10 +106,12 @@ static const struct {
     {"nobody waits, and nothing may begin", true, ABSENT, ABSENT, true, false, '-'},
     {"a little better, and far dearer", true, SHOWN(0.93, 3, 1, 50), SHOWN(0.92, 3, 1, 1), false, false, 'b'},
     {"equal, one is four times as long", true, SHOWN(0.92, 3, 4, 1), SHOWN(0.92, 3, 1, 1), false, false, 'b'},
-    {"it was half way, and the longer one has only begun", true, SHOWN(0.92, 3, 1, 1), SHOWN(0.95, 1, 4, 1), false, false, 'a'},
+    {"it was half way, and the longer one has only begun", true, SHOWN(0.92, 3, 1, 1), SHOWN(0.95, 1, 4, 1), false,
+     false, 'a'},
 };
 
-static const ft_pausing_choice *of_case(size_t c, bool maximize, bool places, world *w, ft_pausing *p, ft_arena *arena, ft_pausing_choice *out, int64_t ab[2]) {
+static const ft_pausing_choice *of_case(size_t c, bool maximize, bool places, world *w, ft_pausing *p, ft_arena *arena,
+                                        ft_pausing_choice *out, int64_t ab[2]) {
     open_world(w, maximize);
     if (cases[c].old) old_trials(w);
     for (int i = 0; i < 2; i++) {
@@ -130,8 +141,8 @@ static void test_choice(void **state) {
                                      : cases[c].expected == 'n' ? FT_FREEZE_THAW_NEW
                                                                 : FT_FREEZE_THAW_NONE;
             if (choice.trial != expected)
-                fail_msg("%s%s%s: trial %lld, not %lld", cases[c].name, way % 2 == 0 ? "" : ", low", way / 2 == 0 ? "" : ", by a sampler",
-                         (long long)choice.trial, (long long)expected);
+                fail_msg("%s%s%s: trial %lld, not %lld", cases[c].name, way % 2 == 0 ? "" : ", low",
+                         way / 2 == 0 ? "" : ", by a sampler", (long long)choice.trial, (long long)expected);
             ft_pausing_free(&p);
             ft_arena_free(&arena);
             ft_trials_free(&w.trials);
@@ -146,7 +157,8 @@ static void test_lengths(void **state) {
     ft_pausing_choice choice;
     open_world(&w, true);
     old_trials(&w);
-    const int64_t a = add(&w, 0.5, 0.82, 3, 1, FT_RUNNING), b = add(&w, 0.5, 0.82, 3, 2, FT_RUNNING), c = add(&w, 0.5, 0.82, 3, 2, FT_RUNNING);
+    const int64_t a = add(&w, 0.5, 0.82, 3, 1, FT_RUNNING), b = add(&w, 0.5, 0.82, 3, 2, FT_RUNNING),
+                  c = add(&w, 0.5, 0.82, 3, 2, FT_RUNNING);
     w.view[c].steps = 0; // not known: as the first one's, so that it has come to the end
     choose(&p, &w, true, false, &arena, &choice);
     assert_true(fabs(choice.expected[a] - choice.expected[b]) < 1e-3 && choice.chance[a] > 0.02);
@@ -195,6 +207,7 @@ static void test_places(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choice), cmocka_unit_test(test_lengths), cmocka_unit_test(test_places)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choice), cmocka_unit_test(test_lengths),
+                                       cmocka_unit_test(test_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

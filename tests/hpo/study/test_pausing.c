@@ -34,9 +34,13 @@ static void check_values(const char *study) {
         const ft_trial *t = &o.trials->trial[i];
         double best = -INFINITY;
         for (int k = 0; k < t->report_count; k++) {
-            if (t->reports[k].step != 10 * (k + 1)) fail_msg("%s, trial %lld: evaluation %d at step %lld", study, (long long)i, k, (long long)t->reports[k].step);
+            if (t->reports[k].step != 10 * (k + 1))
+                fail_msg("%s, trial %lld: evaluation %d at step %lld", study, (long long)i, k,
+                         (long long)t->reports[k].step);
             const double value = undisturbed(&o, t, t->reports[k].step);
-            if (!(fabs(t->reports[k].value - value) < 1e-8)) fail_msg("%s, trial %lld: %g at step %d, not %g", study, (long long)i, t->reports[k].value, 10 * (k + 1), value);
+            if (!(fabs(t->reports[k].value - value) < 1e-8))
+                fail_msg("%s, trial %lld: %g at step %d, not %g", study, (long long)i, t->reports[k].value,
+                         10 * (k + 1), value);
             best = fmax(best, value);
         }
         if (t->state != FT_COMPLETE) continue;
@@ -62,14 +66,17 @@ static int64_t starts(const char *study, int64_t trials) {
 static void test_paused(void **state) {
     static const char *const studies[] = {"fast", "stubborn", "slow"},
                              *const ms[] = {"data.label_column=0", "data.label_column=2", "data.label_column=4"},
-                             *const kinds[] = {"data.text_column=text", "data.text_column=stubborn", "data.text_column=text"};
+                             *const kinds[] = {"data.text_column=text", "data.text_column=stubborn",
+                                               "data.text_column=text"};
     char *first = NULL;
     for (int i = 0; i < 3; i++) {
         tunes(studies[i], 0, FREEZES("study.trials=20", ms[i], kinds[i]));
         check_values(studies[i]);
         char *text = dump(studies[i]);
-        if (first != NULL) same_lines(first, text), free(text);
-        else first = text;
+        if (first != NULL)
+            same_lines(first, text), free(text);
+        else
+            first = text;
     }
     opened o = look("slow");
     const int64_t complete = count_state(&o, FT_COMPLETE), pruned = count_state(&o, FT_PRUNED);
@@ -119,8 +126,8 @@ static void test_several_workers(void **state) {
     leave(&o);
 }
 
-// A study that ends by another rule leaves trials paused: RUNNING, as Optuna sees them, with their checkpoints. It can go
-// on, and is as if nothing had been.
+// A study that ends by another rule leaves trials paused: RUNNING, as Optuna sees them, with their checkpoints. It can
+// go on, and is as if nothing had been.
 static void test_left_paused(void **state) {
     tunes("left", 0, FREEZES("study.trials=20", "study.completed=5", "data.label_column=4"));
     opened o = look("left");
@@ -154,7 +161,8 @@ static void test_budget(void **state) {
     leave(&o);
     if (!blocks) skip();
     // Whoever is paused is gone, so that nobody is taken up a second time.
-    if (started != 12 || complete < 3) fail_msg("%lld starts of 12 trials, of which %lld are complete", (long long)started, (long long)complete);
+    if (started != 12 || complete < 3)
+        fail_msg("%lld starts of 12 trials, of which %lld are complete", (long long)started, (long long)complete);
 }
 
 static void test_queue(void **state) {
@@ -185,7 +193,9 @@ static void test_others(void **state) {
     static const struct {
         const char *study, *option;
         int64_t failed; // at least
-    } cases[] = {{"fails", "data.text_column=fails-large", 1}, {"tpe", "study.sampler=tpe", 0}, {"grid", "study.sampler=quasi_random", 0}};
+    } cases[] = {{"fails", "data.text_column=fails-large", 1},
+                 {"tpe", "study.sampler=tpe", 0},
+                 {"grid", "study.sampler=quasi_random", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tunes(cases[i].study, 0, FREEZES("study.trials=14", "study.max_failures=0", cases[i].option));
         check_values(cases[i].study);
@@ -202,7 +212,8 @@ static void test_others(void **state) {
 }
 
 static void test_refused(void **state) {
-    refuses("none", FREEZES("study.objective=eval.accuracy, seconds.total"), 2, "one objective that every evaluation tells");
+    refuses("none", FREEZES("study.objective=eval.accuracy, seconds.total"), 2,
+            "one objective that every evaluation tells");
     refuses("none", FREEZES("data.folds=5", "data.validation="), 2, "freeze_thaw compares trials of one run each");
     refuses("none", FREEZES("train.seeds=1, 2"), 2, "hint: study.pruner=wilcoxon");
     refuses("none", FREEZES("study.learn_from=other"), 2, "hint: study.sampler=tpe");
@@ -219,8 +230,8 @@ static int set_up(void **state) {
 int main(int argc, char **argv) {
     be_a_worker(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paused),      cmocka_unit_test(test_killed), cmocka_unit_test(test_several_workers),
-        cmocka_unit_test(test_left_paused), cmocka_unit_test(test_budget), cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_paused),      cmocka_unit_test(test_killed),  cmocka_unit_test(test_several_workers),
+        cmocka_unit_test(test_left_paused), cmocka_unit_test(test_budget),  cmocka_unit_test(test_queue),
         cmocka_unit_test(test_others),      cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, set_up, remove_scratch);
