@@ -55,7 +55,6 @@ void ft_tuning_free_pausing(ft_tuning *t) {
 }
 
 // ---- what is known of the trials
-// --------------------------------------------------------------------------------------
 
 static ft_status make_room(ft_tuning *t) {
     if (t->pausing == NULL) t->pausing = ft_calloc(1, sizeof *t->pausing, "paused trials");
@@ -145,7 +144,6 @@ static ft_status view_of(ft_tuning *t, int64_t own, ft_pausing_trial *view) {
 }
 
 // ---- the widths
-// -------------------------------------------------------------------------------------------------------
 
 static ft_status load_widths(ft_tuning *t, ft_arena *arena, ft_pausing_widths *out) {
     const ft_trials *trials = &t->study->trials;
@@ -186,7 +184,6 @@ ft_status ft_tuning_place(ft_tuning *t, int64_t number, const ft_pausing_choice 
 }
 
 // ---- the choice
-// -------------------------------------------------------------------------------------------------------
 
 // *view [trials] in the arena.
 static ft_status choose(ft_tuning *t, int64_t own, bool may_begin, ft_arena *arena, ft_pausing_trial **view,
@@ -227,7 +224,6 @@ ft_status ft_tuning_its_turn(ft_tuning *t, const ft_slot *slot, bool may_begin, 
 }
 
 // ---- who is given up
-// --------------------------------------------------------------------------------------------------
 
 static ft_status count_bytes(ft_tuning *t, int64_t number, uint64_t *bytes) {
     known *k = &t->pausing->known[number];
