@@ -2,11 +2,9 @@
 
 #include "base/heap.h"
 #include "base/json/json.h"
-#include "base/spill.h"
 #include "engine/model/gradients/gradients.h"
 #include "engine/model/gradients/word_sums.h"
 #include "engine/model/state/shards.h"
-#include "engine/data/order.h"
 #include "engine/train/room/joining.h"
 #include "engine/train/step/step_words.h"
 
@@ -100,26 +98,6 @@ static double expected_words(int64_t tokens, int64_t rows) {
     return fmin(words, fmin((double)tokens, (double)rows));
 }
 
-// On average, of the first steps of a run.
-static ft_status count_words(const ft_room *room, int64_t rows, int64_t *in_step) {
-    const ft_job *job = room->job;
-    const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
-    ft_step_words words = {.rows = 0};
-    int32_t *order = ft_spill_calloc((size_t)data->sequences + 1, sizeof *order, "the order of an epoch");
-    int64_t steps = room->plan.steps_per_epoch < COUNTED_STEPS ? room->plan.steps_per_epoch : COUNTED_STEPS, all = 0;
-    ft_status status = order != NULL ? ft_step_words_open(rows, &words) : FT_NO_MEMORY;
-    if (status == FT_OK) status = ft_epoch_order(room->plan.order_seed, 0, data->sequences, order);
-    for (int64_t step = 0; status == FT_OK && step < steps; step++) {
-        int64_t epoch, first, last;
-        ft_run_plan_step(&room->plan, step, &epoch, &first, &last);
-        all += ft_step_words_find(&words, data, order, first, last, job->word_rows, NULL, 0);
-    }
-    *in_step = steps > 0 ? (all + steps / 2) / steps : 0;
-    ft_step_words_close(&words);
-    ft_spill_free(order);
-    return status;
-}
-
 static ft_status find_words(const ft_room *room, const ft_rates *rates, ft_scaling *s) {
     const ft_parameters *p = &room->model.parameters;
     if (!ft_word_sums_hold_room(p)) return FT_OK;
@@ -129,7 +107,7 @@ static ft_status find_words(const ft_room *room, const ft_rates *rates, ft_scali
     if (s->words.assumed)
         s->words.in_step = (int64_t)expected_words(room->plan.step_tokens, table->rows);
     else
-        FT_TRY(count_words(room, table->rows, &s->words.in_step));
+        FT_TRY(ft_step_words_count(room, COUNTED_STEPS, table->rows, &s->words.in_step));
     s->words.by_row = s->words.in_step <= p->words->room;
     // Read and written when they are gathered; and put back, what was cleared meanwhile is read and written too.
     const double bytes = (double)(s->words.in_step * table->cols) * sizeof(float);

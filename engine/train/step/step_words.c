@@ -1,6 +1,8 @@
 #include "engine/train/step/step_words.h"
 
 #include "base/heap.h"
+#include "base/spill.h"
+#include "engine/data/order.h"
 
 #include <stdlib.h>
 
@@ -35,4 +37,24 @@ int64_t ft_step_words_find(ft_step_words *w, const ft_dataset *data, const int32
         w->seen[at] = 0;
     }
     return count;
+}
+
+ft_status ft_step_words_count(const ft_room *room, int64_t steps, int64_t rows, int64_t *in_step) {
+    const ft_job *job = room->job;
+    const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
+    ft_step_words words = {.rows = 0};
+    int32_t *order = ft_spill_calloc((size_t)data->sequences + 1, sizeof *order, "the order of an epoch");
+    int64_t all = 0;
+    if (steps > room->plan.steps_per_epoch) steps = room->plan.steps_per_epoch;
+    ft_status status = order != NULL ? ft_step_words_open(rows, &words) : FT_NO_MEMORY;
+    if (status == FT_OK) status = ft_epoch_order(room->plan.order_seed, 0, data->sequences, order);
+    for (int64_t step = 0; status == FT_OK && step < steps; step++) {
+        int64_t epoch, first, last;
+        ft_run_plan_step(&room->plan, step, &epoch, &first, &last);
+        all += ft_step_words_find(&words, data, order, first, last, job->word_rows, NULL, 0);
+    }
+    *in_step = steps > 0 ? (all + steps / 2) / steps : 0;
+    ft_step_words_close(&words);
+    ft_spill_free(order);
+    return status;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/model/state/word_rows.h"
+#include "engine/train/room/room.h"
 
 // What of the vocabulary was seen: a bit a row, all 0 between two questions.
 typedef struct ft_step_words {
@@ -18,5 +19,8 @@ void ft_step_words_close(ft_step_words *words); // {0} is fine
 // word_rows: where the rows are that a run holds; NULL: a row's number is the id.
 int64_t ft_step_words_find(ft_step_words *words, const ft_dataset *data, const int32_t *order, int64_t first,
                            int64_t last, const ft_word_rows *word_rows, int32_t *list, int64_t room);
+
+// On average in the first `steps` steps of a run, of its texts; `rows`: those of its table.
+ft_status ft_step_words_count(const ft_room *room, int64_t steps, int64_t rows, int64_t *in_step);
 
 #endif
