@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--dev", default=os.path.join(TREC, "test.tsv"))
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--pack", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=160, help="of a trial; it is judged eight times")
+    parser.add_argument("--steps", type=int, default=160, help="of a trial, which is judged eight times")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--output", default=os.path.join(RESULTS, "packed_study"), help="without extension")
     parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
@@ -100,8 +100,10 @@ def main():
                          "together_first": first(together["done"], best), "together_best": max(value for _, value, _ in together["done"])})
             print(f"seed {seed}: {alone['seconds']:.0f} s and {together['seconds']:.0f} s", file=sys.stderr)
     peaks.append(fma_peak(o.fma_peak))
+    with open(o.dev, encoding="utf-8") as f:
+        texts = sum(1 for _ in f) - 1
     lines = title_lines(dict(provenance()), "LoRA trials packed and pruned beside one after the other")
-    lines += [f"{o.trials} trials of {o.steps} steps of 8 texts, judged on {os.path.basename(os.path.dirname(paths['dev']))}'s test texts every {every} steps. "
+    lines += [f"{o.trials} trials of {o.steps} steps of 8 texts, judged on {texts} others every {every} steps. "
               f"Packed: {' '.join(pruner)}.", "",
               "| seed | best, alone | seconds: first reached, whole study | steps | best, packed | seconds: as good as alone, whole study | steps, pruned | "
               "share: whole over whole | as good over whole |", "|---|---|---|---|---|---|---|---|---|"]
