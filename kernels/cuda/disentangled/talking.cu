@@ -194,6 +194,7 @@ template <class T> FT_KERNEL void __launch_bounds__(THREADS) talking_key(argumen
     for (int column = int(threadIdx.x); column < width; column += THREADS) {
         float *const kept = a.sums + 2 * int64_t(j) * width + column;
         float dk = a.at.first ? 0.0f : kept[0], dv = a.at.first ? 0.0f : kept[width];
+#pragma unroll 2 // (four at a time, which the compiler takes by itself, spill on sm_89)
         for (int i = s.begin; i < s.end; i++) {
             const float *const of = record_of(a, sequence, i) + column / d * a.pitch + j;
             float q = ft_to_float(*a.q.at(s.first_query + i, column));
