@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A study of 64 LoRA trials, packed and pruned (study.pack, study.pruner=halving), beside the same study one trial after the other, unpruned.
 
-    python3 benchmarks/speed/packed_study.py --train TREC/train.tsv --dev TREC/test.tsv [--trials 64] [--pack 16] [--steps 160] [--seeds 1]
+    python3 benchmarks/speed/packed_study.py --train TREC/train.tsv --dev TREC/test.tsv [--trials 64] [--pack 16] [--steps 320] [--seeds 1]
 
 Both draw the same trials (sampler random, the study's seed), so the packed study has reached the other's best value when a trial that is as good has
-ended. Seconds are those of the clock, of the whole command and from its begin to that trial's end, start, plans and evaluations in them. About a quarter
-of an hour a seed on 2 cores."""
+ended. Seconds are those of the clock, of the whole command and from its begin to that trial's end, start, plans and evaluations in them. About half
+an hour a seed on 2 cores."""
 
 import argparse
 import json
@@ -78,13 +78,14 @@ def main():
     parser.add_argument("--dev", default=os.path.join(TREC, "test.tsv"))
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--pack", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=160, help="of a trial, which is judged eight times")
+    parser.add_argument("--steps", type=int, default=320, help="of a trial")
+    parser.add_argument("--every", type=int, default=20, help="steps between two evaluations; the first pruning is after as many")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--output", default=os.path.join(RESULTS, "packed_study"), help="without extension")
     parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
     o = parser.parse_args()
     build_probe(o.fma_peak)
-    every = o.steps // 8
+    every = o.every
     rows, peaks = [], []
     with tempfile.TemporaryDirectory() as scratch:
         paths = {name: os.path.abspath(getattr(o, name)) for name in ("model", "train", "dev")}

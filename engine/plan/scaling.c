@@ -150,7 +150,10 @@ static int list_sums(const ft_parameters *p, const ft_backward_notes *notes, con
     for (int b = 0; b < count;) {
         const int together = ft_buckets_at_once(piece, count, b);
         ft_reduction sum = {.complete = when(notes, piece[b].completes)};
-        if (piece[b].late && !told) sums[made++] = (ft_reduction){.complete = made > 0 ? sums[made - 1].complete : 0};
+        if (piece[b].late && !told) {
+            sums[made] = (ft_reduction){.complete = made > 0 ? sums[made - 1].complete : 0};
+            made++;
+        }
         told = told || piece[b].late;
         for (const int end = b + together; b < end; b++)
             sum.bytes += bytes_of(p, &piece[b], s);
