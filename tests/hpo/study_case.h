@@ -399,6 +399,21 @@ static bool has(const char *study, int64_t number, const char *what) {
     return ft_path_exists(in_study(study, file));
 }
 
+static inline double param_value(const opened *o, const ft_trial *t, const char *name) {
+    const int id = ft_trials_find_name(o->trials, name);
+    const ft_trial_param *p = id >= 0 ? ft_trial_find_param(t, id) : NULL;
+    return p != NULL ? p->value : 0;
+}
+
+// What an undisturbed trial of these values says at a step.
+static inline double undisturbed(const opened *o, const ft_trial *t, int64_t step) {
+    static const int64_t batches[] = {8, 16, 32};
+    ft_config c = {.train = {.learning_rate = param_value(o, t, "train.learning_rate"),
+                             .batch_size = batches[(int)param_value(o, t, "train.batch_size")],
+                             .weight_decay = param_value(o, t, "train.weight_decay")}};
+    return score(&c, step);
+}
+
 static int64_t best_of(const opened *o) {
     int64_t best = -1;
     for (int64_t i = 0; i < o->trials->count; i++)

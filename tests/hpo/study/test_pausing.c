@@ -6,21 +6,6 @@
 
 #define FREEZES(...) MORE("study.pruner=freeze_thaw", "study.sampler=auto", __VA_ARGS__)
 
-static double value_of(const opened *o, const ft_trial *t, const char *name) {
-    const int id = ft_trials_find_name(o->trials, name);
-    const ft_trial_param *p = id >= 0 ? ft_trial_find_param(t, id) : NULL;
-    return p != NULL ? p->value : 0;
-}
-
-// What an undisturbed trial of these values says at a step.
-static double undisturbed(const opened *o, const ft_trial *t, int64_t step) {
-    static const int64_t batches[] = {8, 16, 32};
-    ft_config c = {.train = {.learning_rate = value_of(o, t, "train.learning_rate"),
-                             .batch_size = batches[(int)value_of(o, t, "train.batch_size")],
-                             .weight_decay = value_of(o, t, "train.weight_decay")}};
-    return score(&c, step);
-}
-
 static int64_t evaluations(const opened *o) {
     int64_t count = 0;
     for (int64_t i = 0; i < o->trials->count; i++)
@@ -183,7 +168,7 @@ static void test_queue(void **state) {
     opened o = look("queue");
     const ft_trial *t = &o.trials->trial[number];
     assert_int_equal(t->state, FT_COMPLETE); // there is no better one
-    assert_true(value_of(&o, t, "train.learning_rate") == 1e-4);
+    assert_true(param_value(&o, t, "train.learning_rate") == 1e-4);
     assert_int_equal(best_of(&o), number);
     leave(&o);
 }

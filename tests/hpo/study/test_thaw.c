@@ -4,21 +4,6 @@
 
 #include "hpo/study/thaw.h"
 
-static double value_of(const opened *o, const ft_trial *t, const char *name) {
-    const int id = ft_trials_find_name(o->trials, name);
-    const ft_trial_param *p = id >= 0 ? ft_trial_find_param(t, id) : NULL;
-    return p != NULL ? p->value : 0;
-}
-
-// What an undisturbed trial of these values says at a step.
-static double undisturbed(const opened *o, const ft_trial *t, int64_t step) {
-    static const int64_t batches[] = {8, 16, 32};
-    ft_config c = {.train = {.learning_rate = value_of(o, t, "train.learning_rate"),
-                             .batch_size = batches[(int)value_of(o, t, "train.batch_size")],
-                             .weight_decay = value_of(o, t, "train.weight_decay")}};
-    return score(&c, step);
-}
-
 static int frozen(const opened *o, const char *study) {
     int count = 0;
     for (int64_t i = 0; i < o->trials->count; i++)
