@@ -147,12 +147,12 @@ static ft_status choose(ft_trainer *t, const wanted *w, const char *own, bool me
     ft_gemm_cache cache;
     char model[65];
     model_of(&t->room, model);
-    ft_status status = ft_gemm_cache_open(t->room.device, model, &cache);
+    ft_status status = ft_gemm_cache_open(t->room.device, model, &cache), measured = FT_OK;
     if (status == FT_OK && !has_all(&cache, w) && measures) {
-        status = measure(t, &cache, w);
-        if (status != FT_OK) status = without(t, status);
+        measured = measure(t, &cache, w);
+        if (measured != FT_OK) status = without(t, measured);
     }
-    if (status == FT_OK && has_all(&cache, w)) status = take(t, &cache, w, own);
+    if (status == FT_OK && measured == FT_OK && has_all(&cache, w)) status = take(t, &cache, w, own);
     else if (status == FT_OK && !measures) ft_info("gemm       device.gemm_tuning = auto: not yet measured for these sizes; ftengine train measures them");
     ft_gemm_cache_close(&cache);
     return status;

@@ -84,7 +84,8 @@ static ft_status load(ft_gemm_cache *c) {
     if (c->path != NULL && ft_path_exists(c->path)) {
         const ft_status status = read_file(c);
         if (status == FT_OK || status == FT_NO_MEMORY) return status;
-        ft_warn("measured matrix products in %s are not taken: %s", c->path, ft_error_message());
+        if (!c->told) ft_warn("measured matrix products in %s are not taken: %s", c->path, ft_error_message());
+        c->told = true;
         ft_error_clear();
     }
     c->root = empty(c);

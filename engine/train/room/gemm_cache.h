@@ -24,6 +24,7 @@ typedef struct ft_gemm_cache {
     json_t *root;
     ft_gemm_choice *choices;
     size_t count;
+    bool told; // that the file is damaged
     ft_arena arena;
 } ft_gemm_cache;
 
