@@ -258,4 +258,21 @@ clean one.report
 clean two.report
 alike one two
 alike first one
+
+# ---- a study -----------------------------------------------------------------------------------------------------------------
+# Two trials at a time, which the rate of learning alone tells apart: one of them measures, whichever, and all have the choices of a run alone.
+rm -r "$cache"
+(
+    unset FAKE_REPORT # of one process
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" tune $run --study rates --trials 3 study.parallel=2 study.sampler=random "study.objective=minimize train.loss" \
+        "space.train.learning_rate=float(0.001, 0.003)" --json
+) || exit 1
+mapfile -t trials < <(find . -path '*rates*' -name run.json)
+[ "${#trials[@]}" = 3 ] || fail "${#trials[@]} trials"
+for trial in "${trials[@]}"; do
+    cmp first/gemm_tuning.json "$(dirname "$trial")/gemm_tuning.json" || fail "$trial has other choices"
+    [ "$(json "$trial" 'd["gemm_tuning"]')" = "$(json first/run.json 'd["gemm_tuning"]')" ] || fail "$trial has another hash"
+done
+[ "$(cat "${trials[@]/run.json/train.log}" | grep -c 'measured in')" = 1 ] || fail "measured by other than one trial"
 exit 0
