@@ -97,7 +97,7 @@ ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char
         ft_hint("ftengine tune-gemm CONFIG.ini --output h200.json, then train with device.gemm_tuning=h200.json; train with device.gemm_tuning=auto keeps them itself");
     }
     if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
-    if (status == FT_OK && config.device.gemm_tuning[0] != '\0')
+    if (status == FT_OK && config.device.gemm_tuning[0] != '\0' && !ft_gemm_tuning_is_auto(&config))
         status = ft_fail(FT_INVALID, "device.gemm_tuning", "products that are measured cannot be tuned already");
     if (status == FT_OK) status = run(&config, output, json);
     ft_config_free(&config);

@@ -108,8 +108,8 @@ static ft_status measure(ft_trainer *t, ft_gemm_cache *c, const wanted *w) {
     }
     ft_status_line("%s", "");
     if (status == FT_OK && measured > 0)
-        ft_info("gemm       %zu products of %zu sizes of micro-batches measured in %.1f s, once for such a GPU, driver and cuBLASLt", c->count - known, measured,
-                ft_now() - before);
+        ft_info("gemm       %zu products of %zu size%s of micro-batches measured in %.1f s, once for such a GPU, driver and cuBLASLt", c->count - known, measured,
+                measured == 1 ? "" : "s", ft_now() - before);
     return status;
 }
 
@@ -138,8 +138,8 @@ static ft_status take(ft_trainer *t, const ft_gemm_cache *c, const wanted *w, co
     FT_TRY(ft_sha256_file(own, t->room.gemm_tuning));
     const ft_gemm_choice *choices = ft_gemms_choices(device, &count);
     for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
-    ft_info("gemm       %zu tuned products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices  %s", count, w->count, best, first,
-            c->path);
+    ft_info("gemm       %zu tuned products of %zu size%s of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices  %s", count, w->count,
+            w->count == 1 ? "" : "s", best, first, c->path);
     return FT_OK;
 }
 

@@ -71,7 +71,7 @@ ended() { # ended CODE PID NAME
 
 # ---- measured once -----------------------------------------------------------------------------------------------------------
 trains first
-says "sizes of micro-batches measured in"
+says "of micro-batches measured in"
 by_algorithm "$measured"
 [ "$(count)" = 1 ] || fail "not one file in the cache: $(files)"
 file=$(files)
@@ -106,7 +106,7 @@ cmp first/model/model.safetensors by_file/model/model.safetensors || fail "the f
 
 # Another run measures another size of the same model meanwhile: the first one's choices are what they were.
 trains other train.micro_batch=3 train.max_steps=160
-says "sizes of micro-batches measured in"
+says "of micro-batches measured in"
 [ "$(count)" = 1 ] && [ "$(json "$file" 'len(d["sizes"])')" -ge 2 ] || fail "the size of the other run is not in the file"
 trains third
 by_algorithm "$taken"
