@@ -14,7 +14,7 @@ void gpu_ops_attention_setup(test *t) {
     gpu_ops_add_integers(t, gpu_ops_sequences_of(t), 0);
     const int64_t n = t->rows * t->cols, queries = queries_of(t);
     gpu_ops_add_many(t, 2, (int64_t[]){3 * n, queries * t->cols}); // 3: qkv out
-    gpu_ops_add_floats(t, queries * heads_of(t), 0, 1);        // 5: lse
+    gpu_ops_add_floats(t, queries * heads_of(t), 0, 1);            // 5: lse
     gpu_ops_add_many(t, 2, (int64_t[]){queries * t->cols, 3 * n}); // 6: dout, gradients of qkv
     double keys = t->rows < t->length ? (double)t->rows : t->length, band = 2.0 * t->window + 1;
     double pairs = (double)t->rows * (t->window > 0 && band < keys ? band : keys);
@@ -72,12 +72,15 @@ void gpu_ops_window_backward_setup(test *t) {
     gpu_ops_attention_backward_setup(t);
 }
 
-// The same with positions, also of ragged sequences and of their first tokens alone: 3: qkv, out, lse, dout and gradients as above. Both terms as in DeBERTa v3, but heads of 32 have those
-// of keys alone, heads of 96 those of queries, and heads of 128 have v1's rule.
+// The same with positions, also of ragged sequences and of their first tokens alone: 3: qkv, out, lse, dout and
+// gradients as above. Both terms as in DeBERTa v3, but heads of 32 have those of keys alone, heads of 96 those of
+// queries, and heads of 128 have v1's rule.
 enum { BUCKETS = 256, FURTHEST = 512 };
 static int head_size(const test *t) { return (int)t->cols / heads_of(t); }
 static bool has_table(const test *t, bool of_queries) { return head_size(t) != (of_queries ? 32 : 96); }
-static ft_relative_rule rule_of(const test *t) { return (ft_relative_rule){head_size(t) == 128 ? 0 : BUCKETS, FURTHEST}; }
+static ft_relative_rule rule_of(const test *t) {
+    return (ft_relative_rule){head_size(t) == 128 ? 0 : BUCKETS, FURTHEST};
+}
 void gpu_ops_disentangled_setup(test *t) {
     const ft_relative_rule rule = rule_of(t);
     int32_t slots[2 * LONG - 1]; // the first 2 t->length - 1
@@ -86,7 +89,7 @@ void gpu_ops_disentangled_setup(test *t) {
     gpu_ops_add_bytes(t, (size_t)(2 * t->length - 1) * sizeof *slots, FT_I32, slots); // 8
     int64_t n = 2 * ft_relative_span(rule) * t->cols;
     gpu_ops_add_many(t, 2, (int64_t[]){n, n}); // 9: tables of keys and of queries
-    gpu_ops_add_floats(t, n, 0, 1);        // 11: their gradients
+    gpu_ops_add_floats(t, n, 0, 1);            // 11: their gradients
     gpu_ops_add_floats(t, n, 0, 1);
     if (t->layout == FIRST_TOKENS) { // 13: q, its gradient, where the queries of a sequence begin
         const int64_t pooled = queries_of(t) * t->cols;
@@ -103,26 +106,31 @@ static ft_disentangled_shape disentangled_shape_of(const test *t, int side) {
     shape.attention.cu_queries = t->at[15][side];
     return shape;
 }
-static ft_tensor query_rows(const test *t, int side, int pooled, int all) { // in their own buffer, or a third of the one of all three
+static ft_tensor query_rows(const test *t, int side, int pooled,
+                            int all) { // in their own buffer, or a third of the one of all three
     return t->layout == FIRST_TOKENS ? gpu_ops_matrix(t, pooled, side, queries_of(t), t->cols) : third(t, all, side, 0);
 }
 static ft_tensor table_of(const test *t, int i, int side) { // of keys: 9, 11; of queries: 10, 12
-    return has_table(t, i % 2 == 0) ? gpu_ops_matrix(t, i, side, 2 * ft_relative_span(rule_of(t)), t->cols) : ft_absent();
+    return has_table(t, i % 2 == 0) ? gpu_ops_matrix(t, i, side, 2 * ft_relative_span(rule_of(t)), t->cols)
+                                    : ft_absent();
 }
 ft_status gpu_ops_disentangled_forward(test *t, int side) {
     ft_disentangled_shape shape = disentangled_shape_of(t, side);
     RUN(disentangled_attention_forward, .shape = shape, .q = query_rows(t, side, 13, 3), .k = third(t, 3, side, 1),
         .v = third(t, 3, side, 2), .pos_key = table_of(t, 9, side), .pos_query = table_of(t, 10, side),
-        .out = gpu_ops_matrix(t, 4, side, queries_of(t), t->cols), .lse = gpu_ops_matrix(t, 5, side, queries_of(t), shape.attention.heads));
+        .out = gpu_ops_matrix(t, 4, side, queries_of(t), t->cols),
+        .lse = gpu_ops_matrix(t, 5, side, queries_of(t), shape.attention.heads));
 }
 // out and lse are the forward's, of this very side.
 ft_status gpu_ops_disentangled_backward(test *t, int side) {
     ft_disentangled_shape shape = disentangled_shape_of(t, side);
     RUN(disentangled_attention_backward, .shape = shape, .q = query_rows(t, side, 13, 3), .k = third(t, 3, side, 1),
         .v = third(t, 3, side, 2), .pos_key = table_of(t, 9, side), .pos_query = table_of(t, 10, side),
-        .out = gpu_ops_matrix(t, 4, side, queries_of(t), t->cols), .lse = gpu_ops_matrix(t, 5, side, queries_of(t), shape.attention.heads),
-        .dout = gpu_ops_matrix(t, 6, side, queries_of(t), t->cols), .dq = query_rows(t, side, 14, 7), .dk = third(t, 7, side, 1),
-        .dv = third(t, 7, side, 2), .dpos_key = table_of(t, 11, side), .dpos_query = table_of(t, 12, side));
+        .out = gpu_ops_matrix(t, 4, side, queries_of(t), t->cols),
+        .lse = gpu_ops_matrix(t, 5, side, queries_of(t), shape.attention.heads),
+        .dout = gpu_ops_matrix(t, 6, side, queries_of(t), t->cols), .dq = query_rows(t, side, 14, 7),
+        .dk = third(t, 7, side, 1), .dv = third(t, 7, side, 2), .dpos_key = table_of(t, 11, side),
+        .dpos_query = table_of(t, 12, side));
 }
 void gpu_ops_disentangled_backward_setup(test *t) {
     gpu_ops_disentangled_setup(t);

@@ -29,7 +29,8 @@ int gpu_ops_add_numbers(test *t, ft_dtype dtype, int64_t n, double mean, double 
     for (int64_t i = 0; i < n; i++)
         host[i] = (float)(mean + spread * (2 * gpu_ops_uniform() - 1));
     if (ft_is_half(dtype)) ft_narrow(dtype, host, half, n);
-    int added = gpu_ops_add_bytes(t, (size_t)n * ft_dtype_size(dtype), dtype, ft_is_half(dtype) ? (void *)half : (void *)host);
+    int added =
+        gpu_ops_add_bytes(t, (size_t)n * ft_dtype_size(dtype), dtype, ft_is_half(dtype) ? (void *)half : (void *)host);
     free(host);
     free(half);
     return added;
@@ -39,7 +40,9 @@ int gpu_ops_add_integers(test *t, int64_t n, int64_t limit) {
     int32_t *host = malloc((size_t)n * sizeof *host + 1);
     if (host == NULL) need(ft_fail_memory((size_t)n * sizeof *host, "a test's numbers"));
     for (int64_t i = 0; i < n; i++)
-        host[i] = (int32_t)(limit > 0 ? (double)limit * gpu_ops_uniform() : limit == 0 ? (double)i : (double)(i % -limit));
+        host[i] = (int32_t)(limit > 0    ? (double)limit * gpu_ops_uniform()
+                            : limit == 0 ? (double)i
+                                         : (double)(i % -limit));
     int added = gpu_ops_add_bytes(t, (size_t)n * sizeof *host, FT_I32, host);
     free(host);
     return added;
@@ -84,5 +87,6 @@ ft_workspace gpu_ops_scratch(ft_device *device, int side, size_t bytes) {
 
 void gpu_ops_free_scratch(ft_device *const device[2]) {
     for (int side = 0; side < 2; side++)
-        if (kept[side].data != NULL) device[side]->functions->buffer_free(device[side], kept[side].data, kept[side].bytes);
+        if (kept[side].data != NULL)
+            device[side]->functions->buffer_free(device[side], kept[side].data, kept[side].bytes);
 }

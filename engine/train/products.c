@@ -1,9 +1,11 @@
-// products.c - device.gemm_tuning = auto: before its first step a run takes up measured algorithms for the matrix products of the sizes in which
-// most of its micro-batches come, and measures those that nobody has measured on such a GPU (room/gemm_cache.h).
+// products.c - device.gemm_tuning = auto: before its first step a run takes up measured algorithms for the matrix
+// products of the sizes in which most of its micro-batches come, and measures those that nobody has measured on such a
+// GPU (room/gemm_cache.h).
 //
-// What a run takes up is a file in its directory, which a resumed run takes instead: the cache may have been lost or made anew meanwhile. It is all
-// that its sizes need or nothing: where something cannot be measured or kept, cuBLASLt proposes as without, for what only this run has
-// measured nobody could repeat. Memory is the plan's in any case: the workspace of products has one size, and no algorithm that wants more is taken.
+// What a run takes up is a file in its directory, which a resumed run takes instead: the cache may have been lost or
+// made anew meanwhile. It is all that its sizes need or nothing: where something cannot be measured or kept, cuBLASLt
+// proposes as without, for what only this run has measured nobody could repeat. Memory is the plan's in any case: the
+// workspace of products has one size, and no algorithm that wants more is taken.
 #include "base/files.h"
 #include "base/log.h"
 #include "base/sha256.h"
@@ -20,8 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// LEAST_USES: to measure a size must take no longer than its own micro-batches do in this run; later runs have it for nothing. MOST_SIZES: lengths that
-// scatter give hundreds of sizes, of which each further one brings less.
+// LEAST_USES: to measure a size must take no longer than its own micro-batches do in this run; later runs have it for
+// nothing. MOST_SIZES: lengths that scatter give hundreds of sizes, of which each further one brings less.
 enum { LEAST_USES = FT_GEMM_RUNS, MOST_SIZES = 16 };
 
 typedef struct wanted {
@@ -54,15 +56,19 @@ static ft_status choose_sizes(ft_trainer *t, wanted *w) {
     return FT_OK;
 }
 
-static void add_numbers(ft_sha256_state *hash, const int64_t *numbers, size_t count) { ft_sha256_add(hash, numbers, count * sizeof *numbers); }
+static void add_numbers(ft_sha256_state *hash, const int64_t *numbers, size_t count) {
+    ft_sha256_add(hash, numbers, count * sizeof *numbers);
+}
 
-// What decides about shapes beside the size of a micro-batch: the model's matrices and how they are kept and computed. One that is forgotten here would cost
-// speed, never a bit: a product that the list lacks is cuBLASLt's.
+// What decides about shapes beside the size of a micro-batch: the model's matrices and how they are kept and computed.
+// One that is forgotten here would cost speed, never a bit: a product that the list lacks is cuBLASLt's.
 static void model_of(const ft_room *room, char hex[65]) {
     const ft_parameters *p = &room->model.parameters;
     const ft_config *c = room->config;
-    const int64_t facts[] = {room->model.dtype, room->model.heads.count, room->model.layers, p->storage.kind, p->storage.dtype, p->storage.format, p->storage.multiplied,
-                             c->train.gradient_checkpointing, room->job->task->id};
+    const int64_t facts[] = {
+        room->model.dtype,  room->model.heads.count, room->model.layers,    p->storage.kind,
+        p->storage.dtype,   p->storage.format,       p->storage.multiplied, c->train.gradient_checkpointing,
+        room->job->task->id};
     ft_sha256_state hash;
     unsigned char digest[32];
     ft_sha256_begin(&hash);
@@ -83,7 +89,7 @@ static bool has_all(const ft_gemm_cache *c, const wanted *w) {
     return true;
 }
 
-// ---- measuring ----------------------------------------------------------------------------------------------------------
+// ---- measuring --------------------------------------------------------------------------------------------------
 
 static ft_status measure_size(ft_trainer *t, ft_gemm_cache *c, const ft_batch_size *size) {
     const int asked = ft_stop_signal();
@@ -102,14 +108,16 @@ static ft_status measure(ft_trainer *t, ft_gemm_cache *c, const wanted *w) {
     ft_status status = FT_OK;
     for (size_t i = 0; i < w->count && status == FT_OK; i++) {
         if (ft_gemm_cache_has(c, w->pair[i][0], w->pair[i][1])) continue;
-        ft_status_line("measuring matrix products: size %zu / %zu of micro-batches, %lld tokens", i + 1, w->count, (long long)w->pair[i][0]);
+        ft_status_line("measuring matrix products: size %zu / %zu of micro-batches, %lld tokens", i + 1, w->count,
+                       (long long)w->pair[i][0]);
         status = measure_size(t, c, &w->sizes[i]);
         measured += status == FT_OK;
     }
     ft_status_line("%s", "");
     if (status == FT_OK && measured > 0)
-        ft_info("gemm       %zu products of %zu size%s of micro-batches measured in %.1f s, once for such a GPU, driver and cuBLASLt", c->count - known, measured,
-                measured == 1 ? "" : "s", ft_now() - before);
+        ft_info("gemm       %zu products of %zu size%s of micro-batches measured in %.1f s, once for such a GPU, "
+                "driver and cuBLASLt",
+                c->count - known, measured, measured == 1 ? "" : "s", ft_now() - before);
     return status;
 }
 
@@ -123,11 +131,13 @@ static ft_status without(ft_trainer *t, ft_status status) {
     snprintf(message, sizeof message, "%s", ft_error_message());
     snprintf(where, sizeof where, "%s", ft_error_where());
     ft_error_clear();
-    ft_warn("device.gemm_tuning = auto: measured matrix products cannot be kept, and cuBLASLt proposes them as without: %s (%s)", message, where);
+    ft_warn("device.gemm_tuning = auto: measured matrix products cannot be kept, and cuBLASLt proposes them as "
+            "without: %s (%s)",
+            message, where);
     return FT_OK;
 }
 
-// ---- what the run takes -------------------------------------------------------------------------------------------------
+// ---- what the run takes -----------------------------------------------------------------------------------------
 
 static ft_status take(ft_trainer *t, const ft_gemm_cache *c, const wanted *w, const char *own) {
     ft_device *device = t->room.device;
@@ -137,9 +147,11 @@ static ft_status take(ft_trainer *t, const ft_gemm_cache *c, const wanted *w, co
     FT_TRY(ft_gemm_tuning_save(device, own, &count));
     FT_TRY(ft_sha256_file(own, t->room.gemm_tuning));
     const ft_gemm_choice *choices = ft_gemms_choices(device, &count);
-    for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
-    ft_info("gemm       %zu tuned products of %zu size%s of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices  %s", count, w->count,
-            w->count == 1 ? "" : "s", best, first, c->path);
+    for (size_t i = 0; i < count; i++)
+        best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    ft_info("gemm       %zu tuned products of %zu size%s of micro-batches: %.1f us in all, %.1f with cuBLASLt's first "
+            "choices  %s",
+            count, w->count, w->count == 1 ? "" : "s", best, first, c->path);
     return FT_OK;
 }
 
@@ -152,8 +164,10 @@ static ft_status choose(ft_trainer *t, const wanted *w, const char *own, bool me
         measured = measure(t, &cache, w);
         if (measured != FT_OK) status = without(t, measured);
     }
-    if (status == FT_OK && measured == FT_OK && has_all(&cache, w)) status = take(t, &cache, w, own);
-    else if (status == FT_OK && !measures) ft_info("gemm       device.gemm_tuning = auto: not yet measured for these sizes; ftengine train measures them");
+    if (status == FT_OK && measured == FT_OK && has_all(&cache, w))
+        status = take(t, &cache, w, own);
+    else if (status == FT_OK && !measures)
+        ft_info("gemm       device.gemm_tuning = auto: not yet measured for these sizes; ftengine train measures them");
     ft_gemm_cache_close(&cache);
     return status;
 }
@@ -172,16 +186,20 @@ ft_status ft_trainer_choose_products(ft_trainer *t, bool measures) {
     const bool resumes = t->room.config->output.exists == FT_EXISTS_RESUME && ft_run_dir_checkpoint(t->dir) >= 0;
     if (resumes) return ft_gemm_tuning_own(own, t->room.device, t->room.gemm_tuning);
     // Of a run that began here and left no checkpoint.
-    if (ft_trainer_leads(t) && unlink(own) != 0 && errno != ENOENT) return ft_fail_errno(FT_FAILED, errno, own, "cannot remove the file");
+    if (ft_trainer_leads(t) && unlink(own) != 0 && errno != ENOENT)
+        return ft_fail_errno(FT_FAILED, errno, own, "cannot remove the file");
     if (!ft_gemms_have(t->room.device)) return FT_OK;
     const char *alone = left_alone(t);
-    if (alone != NULL) return ft_info("gemm       device.gemm_tuning = auto measures nothing for this run: %s", alone), FT_OK;
+    if (alone != NULL)
+        return ft_info("gemm       device.gemm_tuning = auto measures nothing for this run: %s", alone), FT_OK;
     wanted w = {.sizes = NULL};
     ft_status status = choose_sizes(t, &w);
     if (status == FT_OK && w.count == 0)
-        ft_info("gemm       device.gemm_tuning = auto measures nothing for this run: none of its %zu sizes of micro-batches comes %d times, but %lld at most", w.all,
-                LEAST_USES, (long long)w.most_uses);
-    else if (status == FT_OK) status = choose(t, &w, own, measures);
+        ft_info("gemm       device.gemm_tuning = auto measures nothing for this run: none of its %zu sizes of "
+                "micro-batches comes %d times, but %lld at most",
+                w.all, LEAST_USES, (long long)w.most_uses);
+    else if (status == FT_OK)
+        status = choose(t, &w, own, measures);
     free(w.sizes);
     return status;
 }

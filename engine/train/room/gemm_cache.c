@@ -17,13 +17,14 @@
 
 enum { FORMAT_VERSION = 1, LOOK_EVERY = 100 }; // milliseconds
 
-// ---- the file -----------------------------------------------------------------------------------------------------------
+// ---- the file ---------------------------------------------------------------------------------------------------
 
 static json_t *empty(const ft_gemm_cache *c) {
     char driver[FT_GEMM_DRIVER];
     ft_gemms_driver(c->device, driver);
-    return json_pack("{s:i, s:o, s:o, s:I, s:s, s:[], s:[]}", "format_version", FORMAT_VERSION, "chip", ft_json_text(c->device->description),
-                     "driver", ft_json_text(driver), "cublaslt", (json_int_t)ft_gemms_library(c->device), "model", c->model, "sizes", "products");
+    return json_pack("{s:i, s:o, s:o, s:I, s:s, s:[], s:[]}", "format_version", FORMAT_VERSION, "chip",
+                     ft_json_text(c->device->description), "driver", ft_json_text(driver), "cublaslt",
+                     (json_int_t)ft_gemms_library(c->device), "model", c->model, "sizes", "products");
 }
 
 static void forget(ft_gemm_cache *c) {
@@ -53,7 +54,8 @@ static ft_status sum_of(const json_t *root, char sha256[65]) {
 
 // Is it what this program writes for this chip, driver, library and model?
 static ft_status check(const ft_gemm_cache *c, const json_t *root) {
-    static const char *const lists[] = {"sizes", "products"}, *const said[] = {"format_version", "chip", "driver", "cublaslt", "model"};
+    static const char *const lists[] = {"sizes", "products"}, *const said[] = {"format_version", "chip", "driver",
+                                                                               "cublaslt", "model"};
     json_t *own = empty(c);
     char sum[65] = "";
     ft_status status = own != NULL ? FT_OK : ft_fail_memory(0, "a cache of matrix products");
@@ -62,10 +64,12 @@ static ft_status check(const ft_gemm_cache *c, const json_t *root) {
             status = ft_fail(FT_INVALID, c->path, "its %s is another one", said[i]);
     json_decref(own);
     for (size_t i = 0; i < sizeof lists / sizeof *lists && status == FT_OK; i++)
-        if (!json_is_array(json_object_get(root, lists[i]))) status = ft_fail(FT_INVALID, c->path, "%s is no list", lists[i]);
+        if (!json_is_array(json_object_get(root, lists[i])))
+            status = ft_fail(FT_INVALID, c->path, "%s is no list", lists[i]);
     if (status == FT_OK) status = sum_of(root, sum);
     const char *written = json_string_value(json_object_get(root, "sha256"));
-    if (status == FT_OK && (written == NULL || strcmp(written, sum) != 0)) status = ft_fail(FT_INVALID, c->path, "its sum is another one");
+    if (status == FT_OK && (written == NULL || strcmp(written, sum) != 0))
+        status = ft_fail(FT_INVALID, c->path, "its sum is another one");
     return status;
 }
 
@@ -73,7 +77,8 @@ static ft_status read_file(ft_gemm_cache *c) {
     json_t *root;
     FT_TRY(ft_json_load(c->path, &root));
     ft_status status = check(c, root);
-    if (status == FT_OK) status = ft_gemm_products_read(json_object_get(root, "products"), c->path, &c->choices, &c->count);
+    if (status == FT_OK)
+        status = ft_gemm_products_read(json_object_get(root, "products"), c->path, &c->choices, &c->count);
     c->root = root;
     if (status != FT_OK) forget(c);
     return status;
@@ -130,7 +135,7 @@ void ft_gemm_cache_close(ft_gemm_cache *c) {
     *c = (ft_gemm_cache){.held = -1};
 }
 
-// ---- who measures -------------------------------------------------------------------------------------------------------
+// ---- who measures -----------------------------------------------------------------------------------------------
 
 static ft_status wait_for_lock(const ft_gemm_cache *c) {
     const struct timespec pause = {.tv_nsec = LOOK_EVERY * 1000000L};
@@ -141,14 +146,16 @@ static ft_status wait_for_lock(const ft_gemm_cache *c) {
         if (!told) ft_info("gemm       another process measures the matrix products of this model: waiting for it");
         told = true;
         const int asked = ft_stop_signal();
-        if (asked != 0) return ft_fail(ft_stop_status(asked), NULL, "stopped while another process measures matrix products");
+        if (asked != 0)
+            return ft_fail(ft_stop_status(asked), NULL, "stopped while another process measures matrix products");
         nanosleep(&pause, NULL);
     }
     return FT_OK;
 }
 
 ft_status ft_gemm_cache_lock(ft_gemm_cache *c) {
-    if (c->path == NULL) return ft_fail(FT_FAILED, "XDG_CACHE_HOME", "no directory for caches: neither it nor HOME is set");
+    if (c->path == NULL)
+        return ft_fail(FT_FAILED, "XDG_CACHE_HOME", "no directory for caches: neither it nor HOME is set");
     char *directory = ft_arena_strndup(&c->arena, c->path, (size_t)(strrchr(c->path, '/') - c->path));
     if (directory == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_make_directories(directory));
@@ -159,19 +166,22 @@ ft_status ft_gemm_cache_lock(ft_gemm_cache *c) {
     return load(c); // what the other one has measured
 }
 
-// ---- sizes --------------------------------------------------------------------------------------------------------------
+// ---- sizes ------------------------------------------------------------------------------------------------------
 
 static const json_t *find(const ft_gemm_cache *c, int64_t tokens, int64_t sequences) {
     const json_t *list = json_object_get(c->root, "sizes");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *size = json_array_get(list, i);
-        if (json_integer_value(json_object_get(size, "tokens")) == tokens && json_integer_value(json_object_get(size, "sequences")) == sequences)
+        if (json_integer_value(json_object_get(size, "tokens")) == tokens &&
+            json_integer_value(json_object_get(size, "sequences")) == sequences)
             return json_object_get(size, "products");
     }
     return NULL;
 }
 
-bool ft_gemm_cache_has(const ft_gemm_cache *c, int64_t tokens, int64_t sequences) { return find(c, tokens, sequences) != NULL; }
+bool ft_gemm_cache_has(const ft_gemm_cache *c, int64_t tokens, int64_t sequences) {
+    return find(c, tokens, sequences) != NULL;
+}
 
 ft_status ft_gemm_cache_measure(ft_gemm_cache *c, ft_device *device) {
     ft_gemms_forget(device);
@@ -187,9 +197,12 @@ ft_status ft_gemm_cache_add(ft_gemm_cache *c, const ft_device *device, int64_t t
     json_t *asked = json_array(), *products = json_object_get(c->root, "products");
     for (size_t i = 0; i < count; i++)
         if (choices[i].asked) ft_json_append(asked, json_integer((json_int_t)i), &failed);
-    for (size_t i = c->count; i < count; i++) ft_json_append(products, ft_gemm_product_json(&choices[i]), &failed);
+    for (size_t i = c->count; i < count; i++)
+        ft_json_append(products, ft_gemm_product_json(&choices[i]), &failed);
     ft_json_append(json_object_get(c->root, "sizes"),
-                   json_pack("{s:I, s:I, s:o}", "tokens", (json_int_t)tokens, "sequences", (json_int_t)sequences, "products", asked), &failed);
+                   json_pack("{s:I, s:I, s:o}", "tokens", (json_int_t)tokens, "sequences", (json_int_t)sequences,
+                             "products", asked),
+                   &failed);
     if (failed) return ft_fail_memory(0, "a cache of matrix products");
     FT_TRY(sum_of(c->root, sum));
     ft_json_put(c->root, "sha256", json_string(sum), &failed);

@@ -14,7 +14,8 @@ typedef struct list {
 static ft_batch_size size_of(const ft_step *step, int64_t first, int64_t count) {
     const ft_dataset *data = &step->room->job->split[FT_SPLIT_TRAIN].data;
     ft_batch_size size = {.sequences = count, .first = first, .count = count, .times = 1};
-    for (int64_t i = first; i < first + count; i++) size.tokens += ft_dataset_length(data, step->order[i]);
+    for (int64_t i = first; i < first + count; i++)
+        size.tokens += ft_dataset_length(data, step->order[i]);
     const int64_t over = step->buffers.bucket > 0 ? size.tokens % step->buffers.bucket : 0;
     if (over == 0) return size;
     size.tokens += step->buffers.bucket - over;
@@ -78,12 +79,15 @@ ft_status ft_sizes_run(ft_step *step, const ft_batch_size *size) {
     FT_TRY(f->upload(room->device, step->step_state, &state, sizeof state));
     FT_TRY(f->sync(room->device)); // `state` goes out of scope
     FT_TRY(ft_gradients_clear(&room->model.parameters));
-    if (step->feed != NULL) FT_TRY(ft_picture_feed_take(step->feed, 0, step->order, room->plan.sequences, size->first, size->count));
+    if (step->feed != NULL)
+        FT_TRY(ft_picture_feed_take(step->feed, 0, step->order, room->plan.sequences, size->first, size->count));
     FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, size->first, size->count, 0));
     const ft_batch *b = &step->buffers.device;
-    if (b->reads == (b->filler > 0 ? FT_FILLER_READS : 0)) return f->sync(room->device); // a step computes nothing of it either
+    if (b->reads == (b->filler > 0 ? FT_FILLER_READS : 0))
+        return f->sync(room->device); // a step computes nothing of it either
     // A batch that was filled up has one sequence more than texts.
-    const ft_tensor losses = ft_vector(step->batch_losses != NULL ? step->batch_losses : step->losses, b->reads, FT_F32);
+    const ft_tensor losses =
+        ft_vector(step->batch_losses != NULL ? step->batch_losses : step->losses, b->reads, FT_F32);
     FT_TRY(ft_model_begin_step(&room->model, room->plan.capacity, step->step_state));
     FT_TRY(ft_model_train_batch(&room->model, b, room->plan.capacity, step->step_state, losses));
     FT_TRY(ft_model_end_step(&room->model, room->plan.capacity, step->step_state));

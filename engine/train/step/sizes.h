@@ -1,5 +1,5 @@
-// sizes.h - the sizes in which micro-batches of training come, and one of them through the model with nothing learned: the shapes of a
-// run's matrix products are those of its sizes, and are measured so.
+// sizes.h - the sizes in which micro-batches of training come, and one of them through the model with nothing learned:
+// the shapes of a run's matrix products are those of its sizes, and are measured so.
 #ifndef FT_STEP_SIZES_H
 #define FT_STEP_SIZES_H
 
@@ -12,10 +12,11 @@ typedef struct ft_batch_size {
     int64_t times;        // in the first epoch
 } ft_batch_size;
 
-// Those of the first epoch, as they come in it; free() them. Of a step with a layout, none of whose steps is on its way.
+// Those of the first epoch, as they come in it; free() them. Of a step with a layout, none of whose steps is on its
+// way.
 ft_status ft_sizes_find(ft_step *step, ft_batch_size **sizes, size_t *count);
-// The first micro-batch of that size, forward and backward; the device is waited for. Weights and moments stay, gradients are those of no
-// step: the next one clears them as any does.
+// The first micro-batch of that size, forward and backward; the device is waited for. Weights and moments stay,
+// gradients are those of no step: the next one clears them as any does.
 ft_status ft_sizes_run(ft_step *step, const ft_batch_size *size);
 
 #endif
