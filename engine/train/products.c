@@ -91,26 +91,29 @@ static bool has_all(const ft_gemm_cache *c, const wanted *w) {
 
 // ---- measuring --------------------------------------------------------------------------------------------------
 
-static ft_status measure_size(ft_trainer *t, ft_gemm_cache *c, const ft_batch_size *size) {
+// *unkept: what failed is to keep it, not to measure it.
+static ft_status measure_size(ft_trainer *t, ft_gemm_cache *c, const ft_batch_size *size, bool *unkept) {
     const int asked = ft_stop_signal();
     if (asked != 0) return ft_fail(ft_stop_status(asked), NULL, "stopped while matrix products are measured");
     ft_run_alive(NULL, 0, 0, false);
     FT_TRY(ft_gemm_cache_measure(c, t->room.device));
     FT_TRY(ft_sizes_run(&t->step, size));
-    return ft_gemm_cache_add(c, t->room.device, size->tokens, size->sequences);
+    const ft_status kept = ft_gemm_cache_add(c, t->room.device, size->tokens, size->sequences);
+    *unkept = kept != FT_OK;
+    return kept;
 }
 
-static ft_status measure(ft_trainer *t, ft_gemm_cache *c, const wanted *w) {
+static ft_status measure(ft_trainer *t, ft_gemm_cache *c, const wanted *w, bool *unkept) {
     const double before = ft_now();
     size_t measured = 0;
-    FT_TRY(ft_gemm_cache_lock(c));
+    ft_status status = ft_gemm_cache_lock(c);
+    *unkept = status != FT_OK;
     const size_t known = c->count;
-    ft_status status = FT_OK;
     for (size_t i = 0; i < w->count && status == FT_OK; i++) {
         if (ft_gemm_cache_has(c, w->pair[i][0], w->pair[i][1])) continue;
         ft_status_line("measuring matrix products: size %zu / %zu of micro-batches, %lld tokens", i + 1, w->count,
                        (long long)w->pair[i][0]);
-        status = measure_size(t, c, &w->sizes[i]);
+        status = measure_size(t, c, &w->sizes[i], unkept);
         measured += status == FT_OK;
     }
     ft_status_line("%s", "");
@@ -121,13 +124,11 @@ static ft_status measure(ft_trainer *t, ft_gemm_cache *c, const wanted *w) {
     return status;
 }
 
-// A run goes on without; what stops it, or the device's own error, ends it.
-static bool goes_on(ft_status status) { return status == FT_FAILED || status == FT_INVALID; }
-
-static ft_status without(ft_trainer *t, ft_status status) {
+// A run goes on without what cannot be kept; what stops it, or the device's own error, ends it.
+static ft_status without(ft_trainer *t, ft_status status, bool unkept) {
     char message[300], where[300];
+    if (!unkept || (status != FT_FAILED && status != FT_INVALID)) return status;
     ft_gemms_forget(t->room.device); // of what was measured nothing is used
-    if (!goes_on(status)) return status;
     snprintf(message, sizeof message, "%s", ft_error_message());
     snprintf(where, sizeof where, "%s", ft_error_where());
     ft_error_clear();
@@ -159,10 +160,11 @@ static ft_status choose(ft_trainer *t, const wanted *w, const char *own, bool me
     ft_gemm_cache cache;
     char model[65];
     model_of(&t->room, model);
+    bool unkept = false;
     ft_status status = ft_gemm_cache_open(t->room.device, model, &cache), measured = FT_OK;
     if (status == FT_OK && !has_all(&cache, w) && measures) {
-        measured = measure(t, &cache, w);
-        if (measured != FT_OK) status = without(t, measured);
+        measured = measure(t, &cache, w, &unkept);
+        if (measured != FT_OK) status = without(t, measured, unkept);
     }
     if (status == FT_OK && measured == FT_OK && has_all(&cache, w))
         status = take(t, &cache, w, own);

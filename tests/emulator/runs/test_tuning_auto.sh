@@ -231,6 +231,16 @@ grep -q "stopped while matrix products are measured" stopped.err || fail "stoppe
 [ "$(count)" = 0 ] && [ ! -e stopped ] || fail "a ^C has left something: $(files) $(ls stopped 2>/dev/null)"
 clean stopped.report
 
+# A device that breaks meanwhile is the device's error, and nobody blames the cache.
+FAKE_BROKEN=device=0,how=healed,from=$scratch/broke begin breaks
+until_is "measuring" test -e hold.reached
+touch broke
+rm hold
+ended 1 "$pid" breaks
+grep -q '^ftengine: error: .*ECC' breaks.err || fail "another error: $(cat breaks.err)"
+grep -q "cannot be kept" breaks.err && fail "the cache is blamed: $(cat breaks.err)"
+[ "$(count)" = 0 ] || fail "a broken device has left something: $(files)"
+
 begin one
 one=$pid
 until_is "measuring" test -e hold.reached
