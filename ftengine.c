@@ -228,7 +228,8 @@ static const ft_command commands[] = {
      "  --json          one JSON document\n\n"
      "Measures what cuBLASLt offers for every product of the run's first epoch and of its evaluations, and keeps the fastest.\n"
      "The file is of one kind of chip and one release of cuBLASLt; other shapes are chosen by cuBLASLt as without it. A run's\n"
-     "bits depend on it: its hash is in run.json and in checkpoints.\n\n"
+     "bits depend on it: its hash is in run.json and in checkpoints. device.gemm_tuning=auto has a run measure its frequent\n"
+     "products itself, once for such a GPU; this command is for all of them, for several devices, and for a file to give away.\n\n"
      "  ftengine tune-gemm my.ini --output h200.json\n"
      "  ftengine train my.ini device.gemm_tuning=h200.json\n"},
     {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL] [--storage nf4|nf4_double|int8] [--json]", "an adapter and its model as one ordinary model",

@@ -63,6 +63,8 @@ ft_status ft_remove_tree(const char *path);               // rm -rf; absent is f
 ft_status ft_copy_file(const char *from, const char *to); // atomic at `to`
 bool ft_path_exists(const char *path);
 bool ft_path_is_directory(const char *path);
+// $XDG_CACHE_HOME/ftengine/NAME, else ~/.cache/ftengine/NAME; it need not be there. *directory NULL: there is no place for caches.
+ft_status ft_user_cache(ft_arena *arena, const char *name, const char **directory);
 char *ft_path_join(ft_arena *arena, const char *directory, const char *name);
 // base NULL: working directory; a leading "~" is the home directory. "." and doubled slashes go, and ".." as the file system resolves it
 // (it stays behind what is not there). NULL with the error set on failure.

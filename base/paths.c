@@ -78,3 +78,15 @@ char *ft_path_absolute(ft_arena *arena, const char *base, const char *path) {
     }
     return whole != NULL ? without_parents(arena, tidy(whole)) : NULL;
 }
+
+ft_status ft_user_cache(ft_arena *arena, const char *name, const char **directory) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home_directory = getenv("HOME");
+    *directory = NULL;
+    if (cache != NULL && *cache == '/') // the XDG rules: a relative path is as none
+        *directory = ft_arena_format(arena, "%s/ftengine/%s", cache, name);
+    else if (home_directory != NULL && *home_directory != '\0')
+        *directory = ft_arena_format(arena, "%s/.cache/ftengine/%s", home_directory, name);
+    else
+        return FT_OK;
+    return *directory != NULL ? FT_OK : FT_NO_MEMORY;
+}

@@ -296,7 +296,8 @@ part_ranking() {
     esac
 }
 
-# Algorithms of matrix products measured on this GPU, and a run that uses them.
+# Algorithms of matrix products measured on this GPU, and a run that uses them; and of runs that measure by themselves (auto) the second one, which
+# takes what the first has kept, has its bits. What tuning brings to a step of size is ftengine-tuned beside ftengine, in the part steps.
 part_tuning() {
     local program log=$RESULTS/tuning.log run="tests/vectors/trainer/follow.ini device.name=cuda data.cache_dir=none"
     find_program tuning || return
@@ -310,10 +311,20 @@ part_tuning() {
     esac
     rm -rf "$RESULTS/run-tuned"
     # shellcheck disable=SC2086
-    if "$program" train $run train.max_steps=5 output.dir="$RESULTS/run-tuned" device.gemm_tuning="$RESULTS/tuning.json" >"$log" 2>&1; then
-        note tuning passed "$(first "$RESULTS/tuning.txt")"
+    "$program" train $run train.max_steps=5 output.dir="$RESULTS/run-tuned" device.gemm_tuning="$RESULTS/tuning.json" >"$log" 2>&1 || { note tuning FAILED "$(error_of "$log")"; return; }
+    rm -rf "$RESULTS"/run-auto-* "$RESULTS/auto-cache"
+    local turn
+    for turn in 1 2; do # filled up, so that one size comes often enough to be measured
+        # shellcheck disable=SC2086
+        XDG_CACHE_HOME=$(realpath "$RESULTS")/auto-cache "$program" train $run train.batch_size=1 train.max_steps=200 device.graphs=on device.gemm_tuning=auto \
+            output.dir="$RESULTS/run-auto-$turn" >"$log" 2>&1 || { note tuning FAILED "auto: $(error_of "$log")"; return; }
+    done
+    if ! grep -q 'measured in' "$RESULTS/run-auto-1/train.log" || grep -q 'measured in' "$RESULTS/run-auto-2/train.log"; then
+        note tuning FAILED "auto: not measured by the first of two runs alone"
+    elif ! cmp -s "$RESULTS/run-auto-1/model/model.safetensors" "$RESULTS/run-auto-2/model/model.safetensors"; then
+        note tuning FAILED "auto: the run that measured and the one that took its choices are other models"
     else
-        note tuning FAILED "$(error_of "$log")"
+        note tuning passed "$(first "$RESULTS/tuning.txt")"
     fi
 }
 

@@ -1,5 +1,5 @@
-// gpu_ops.h - an op in a test: both copies of its buffers, how they are made, and how it is run. The ops' own are in
-// gpu_ops_cases.c; judging and timing, in gpu_ops.c, is the same for all. Attention's paths beside each other: gpu_ops_attention.c.
+// gpu_ops.h - an op in a test: both copies of its buffers, how they are made (gpu_ops_buffers.h), and how it is run. The ops' own are in
+// gpu_ops_cases.c and the files that it names; judging and timing, in gpu_ops.c, is the same for all. Attention's paths beside each other: gpu_ops_attention.c.
 #ifndef GPU_OPS_H
 #define GPU_OPS_H
 
@@ -39,6 +39,12 @@ typedef struct gpu_op {
 } gpu_op;
 extern const gpu_op gpu_ops[];
 extern const int gpu_op_count;
+
+// Those of gpu_ops_attention_cases.c.
+setup_function gpu_ops_attention_setup, gpu_ops_attention_backward_setup, gpu_ops_window_setup, gpu_ops_window_backward_setup;
+setup_function gpu_ops_disentangled_setup, gpu_ops_disentangled_backward_setup, gpu_ops_ragged_setup, gpu_ops_ragged_backward_setup;
+setup_function gpu_ops_pooled_setup, gpu_ops_pooled_backward_setup;
+run_function gpu_ops_attention_forward, gpu_ops_attention_backward, gpu_ops_disentangled_forward, gpu_ops_disentangled_backward;
 
 // Those of gpu_ops_magnitude.c.
 setup_function gpu_ops_row_norm_setup, gpu_ops_column_scale_setup;

@@ -1,9 +1,7 @@
 // gpu_ops_segments.c - products of several trials in one launch (kernels/ops/segment_product.h): the buffers of one product, cut into segments.
-#include "benchmarks/gpu/gpu_ops.h"
+#include "benchmarks/gpu/gpu_ops_buffers.h"
 
 enum { SEGMENTS = 16 };
-
-static ft_tensor matrix(const test *t, int i, int side, int64_t rows, int64_t cols) { return ft_matrix(t->at[i][side], rows, cols, t->dtype[i]); }
 
 // x, W, bias, y, dW in fp32, a part for each segment
 void gpu_ops_segment_product_setup(test *t) {
@@ -29,8 +27,8 @@ ft_status gpu_ops_segment_forward(test *t, int side) { // one W, the rows of six
     ft_gemm_args list[SEGMENTS];
     for (int i = 0; i < SEGMENTS; i++) {
         const int64_t first = first_of(t->rows, i), rows = first_of(t->rows, i + 1) - first;
-        list[i] = (ft_gemm_args){.a = ft_rows(matrix(t, 0, side, t->rows, t->inner), first, rows), .b = matrix(t, 1, side, t->cols, t->inner),
-                                 .bias = ft_vector(t->at[2][side], t->cols, t->type), .c = ft_rows(matrix(t, 3, side, t->rows, t->cols), first, rows), .trans_b = true};
+        list[i] = (ft_gemm_args){.a = ft_rows(gpu_ops_matrix(t, 0, side, t->rows, t->inner), first, rows), .b = gpu_ops_matrix(t, 1, side, t->cols, t->inner),
+                                 .bias = ft_vector(t->at[2][side], t->cols, t->type), .c = ft_rows(gpu_ops_matrix(t, 3, side, t->rows, t->cols), first, rows), .trans_b = true};
     }
     return run(t, side, SEGMENTS, list);
 }
@@ -38,8 +36,8 @@ ft_status gpu_ops_segment_weight(test *t, int side) { // a gradient of each, of 
     ft_gemm_args list[SEGMENTS];
     for (int i = 0; i < SEGMENTS; i++) {
         const int64_t first = first_of(t->cols, i), cols = first_of(t->cols, i + 1) - first;
-        list[i] = (ft_gemm_args){.a = ft_columns(matrix(t, 3, side, t->rows, t->cols), first, cols), .b = matrix(t, 0, side, t->rows, t->inner),
-                                 .c = ft_rows(matrix(t, 4, side, t->cols, t->inner), first, cols), .trans_a = true, .accumulate = true};
+        list[i] = (ft_gemm_args){.a = ft_columns(gpu_ops_matrix(t, 3, side, t->rows, t->cols), first, cols), .b = gpu_ops_matrix(t, 0, side, t->rows, t->inner),
+                                 .c = ft_rows(gpu_ops_matrix(t, 4, side, t->cols, t->inner), first, cols), .trans_a = true, .accumulate = true};
     }
     return run(t, side, SEGMENTS, list);
 }

@@ -186,6 +186,11 @@ def milliseconds(x):
     return "not measured" if x is None else f"{1e3 * x:.2f}"
 
 
+def gain_of_tuning(case):
+    rates = [case["sides"].get(name, {}).get("tokens_per_second") for name in ("ftengine", "ftengine-tuned")]
+    return rates[1] / rates[0] if all(rates) else None
+
+
 def steps_table(steps, stamp):
     lines = [
         "## Training steps",
@@ -216,9 +221,10 @@ def steps_table(steps, stamp):
                 f"| {title} | {name} | {side['tokens_per_second']:.0f} | {mfu} | {host} | {gib(side['peak_bytes'])} | {by_eager(case, side)} | {gib(side.get('planned_bytes'))} | "
                 f"{ratio(case, 'ftengine', name)} | {ratio(case, 'ftengine-graphs', name)} |"
             )
+    tuned = [f"{c['model']} {c['case']}: with matrix products that tune-gemm has measured {gain:.3f} times ftengine's rate" for c in steps["cases"] if (gain := gain_of_tuning(c))]
     refused = [f"{c['model']} {c['case']}: no peak memory: {c['peaks_refused']}" for c in steps["cases"] if "peaks_refused" in c]
     rivals = sorted({f"{name}: {s['what']}" for c in steps["cases"] for name, s in c["sides"].items() if "what" in s})
-    return lines + ["", *(f"- {line}" for line in refused + rivals), ""]
+    return lines + ["", *(f"- {line}" for line in tuned + refused + rivals), ""]
 
 
 def floors_table(floors):

@@ -10,7 +10,8 @@ text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_tex
 sides train on the same texts: the first half warms up, the second is timed. The rivals have their batches by length, as the
 Trainer groups them (group_by_length), short and long batches in a drawn order; ftengine shuffles, having no padding.
 ftengine has attention on mma.sync everywhere, ftengine-graphs with device.graphs=on; ftengine-wgmma, on sm_90 alone and in dense cases of BERT, has
-it on warpgroups. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
+it on warpgroups. ftengine-tuned, in dense cases, has the matrix products that `ftengine tune-gemm` has measured just before (device.gemm_tuning): beside
+ftengine it is what tuning brings to a step. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
 the batches that a rival ran before its time was over: a padded one executes its padding too, and is credited with it. Peak memory
 is the driver's, of the whole device over what was used before that side began (nvidia-smi). The rivals' models and optimizers stay
 on the GPU while others are measured, their activations do not: ftengine has that much less memory than alone.
@@ -50,10 +51,15 @@ RIVALS = {
     "deberta-v2": ["disentangled-flash", "flashdeberta", "eager", "compile"],
 }
 # What is computed by whose rules: (operations of attention are the fused kernel's, the last layer for the pooled rows alone).
-FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs", "ftengine-wgmma"}
+FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs", "ftengine-wgmma", "ftengine-tuned"}
 # Options, and what is in the environment.
 MMA = {"FTENGINE_ATTENTION": "mma"}  # on sm_90 too, where warpgroups have a side of their own
-OURS = {"ftengine": ([], MMA), "ftengine-graphs": (["device.graphs=on"], MMA), "ftengine-wgmma": ([], {"FTENGINE_ATTENTION": "wgmma"})}
+OURS = {
+    "ftengine": ([], MMA),
+    "ftengine-graphs": (["device.graphs=on"], MMA),
+    "ftengine-wgmma": ([], {"FTENGINE_ATTENTION": "wgmma"}),
+    "ftengine-tuned": ([], MMA),  # with the case's products
+}
 # name: (lengths, texts a batch, batches a half)
 CASES = {
     "dense-512": ("512", 32, 8),
@@ -109,7 +115,7 @@ def arguments_of(options, case):
 
 
 def measured_products(options, case, limit):
-    """The fastest algorithm of every matrix product of a step, for its floor. None: there was no time."""
+    """The fastest algorithm of every matrix product of a step, for its floor and for the side that uses them. None: there was no time."""
     path, log = os.path.join(case["scratch"], "products.json"), os.path.join(case["scratch"], "products.log")
     with open(log, "wb") as err:
         try:
@@ -119,6 +125,7 @@ def measured_products(options, case, limit):
             return None
     if done.returncode != 0:
         raise Failed(error_in(log))
+    case["products"] = path
     with open(path, encoding="utf-8") as f:
         return [{key: p[key] for key in ("m", "n", "k", "transposed", "microseconds")} for p in json.load(f)["products"]]
 
@@ -135,6 +142,7 @@ def run_ftengine(options, side, case, memory, deadline, to_the_end):
     shutil.rmtree(run, ignore_errors=True)
     log = os.path.join(case["scratch"], side + ".log")
     command = [options.ftengine, "train"] + arguments_of(options, case) + OURS[side][0]
+    command += [f"device.gemm_tuning={case['products']}"] if side == "ftengine-tuned" else []
     command += [f"train.logging_steps={case['half']}", "output.save_steps=1000000000", "memory.timeline=false", f"output.dir={run}"]
     base = memory.begin()
     with open(log, "wb") as err:
@@ -299,7 +307,8 @@ def absent_everywhere(options):
 def ours_of(case, config, chip):
     """Our sides in this case."""
     hopper = case["dense"] and ", sm_90" in chip and config["model_type"] == "bert"
-    return [name for name in OURS if name != "ftengine-wgmma" or hopper]
+    lacking = {"ftengine-wgmma": not hopper, "ftengine-tuned": not case.get("products")}
+    return [name for name in OURS if not lacking.get(name)]
 
 
 def measure(options, case, config, chip, memory, clock, rivals, missing):
@@ -517,11 +526,12 @@ def measure_all(options, document, directory, clock, memory, rivals):
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             case = make_case(options, model, name, config, directory, scratch)
             try:
-                sides = measure(options, case, config, document["origin"]["chip"], memory, clock, rivals, missing)
                 if case["dense"]:
                     products = measured_products(options, case, max(1, clock.left()))
             except Failed as why:
                 why_not = str(why)
+            try:
+                sides = measure(options, case, config, document["origin"]["chip"], memory, clock, rivals, missing)
             except TimeoutError:
                 skipped.append((model, name))
                 continue

@@ -29,7 +29,7 @@ static const struct {
     {"HF_ENDPOINT, HF_TOKEN", "which hub is asked for models, and as whom"},
     {"SSL_CERT_FILE, REQUESTS_CA_BUNDLE", "whose certificates are accepted"},
     {"OMP_NUM_THREADS", "threads, where device.threads is 0"},
-    {"XDG_CACHE_HOME", "where tokenised texts are kept, and what checks of a GPU have found; by default ~/.cache"},
+    {"XDG_CACHE_HOME", "where tokenised texts are kept, what checks of a GPU have found, and measured matrix products; by default ~/.cache"},
     {"NO_COLOR", "no colours"}};
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))

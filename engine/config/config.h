@@ -269,7 +269,7 @@ typedef struct ft_config {
         const char *name; // cpu | auto
         int64_t threads;  // 0: all cores of this process
         const char *isa;  // auto | portable | avx2 | avx512 | avx512_bf16 | amx_bf16 | neon
-        const char *gemm_tuning; // "": none
+        const char *gemm_tuning; // "": none; "auto": the run's own (engine/train/products.c)
         ft_graphs graphs;
         int64_t min_free_memory; // bytes; 0: what the run needs
         bool wait;

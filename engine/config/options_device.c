@@ -21,9 +21,12 @@ static const ft_option rows[] = {
     NAME(device.isa, FREE, "auto", isa_choices, .elsewhere = "cpu_arch simd",
          .help = "Instruction set of the CPU kernels, with the same bits. avx512_bf16, amx_bf16: avx512, and products of bf16 on that unit. auto: the "
                  "widest this machine has."),
-    PATH(device.gemm_tuning, FREE, "", .elsewhere = "gemm_config gemm_range autotune max_autotune tunableop_filename",
-         .help = "File of measured algorithms for matrix products on this GPU, from ftengine tune-gemm. A resumed run needs the "
-                 "same one. Without it cuBLASLt's heuristic chooses."),
+    PATH(device.gemm_tuning, FREE, "", .literal = "auto", .elsewhere = "gemm_config gemm_range autotune max_autotune tunableop_filename",
+         .help = "Algorithms for matrix products that were measured on this GPU. A file of ftengine tune-gemm; a resumed run needs the same one. auto: before its "
+                 "first step a run measures the products of the sizes in which most of its micro-batches come, once for such a GPU, driver, cuBLASLt and model, "
+                 "and later runs take them from a cache; a resumed run keeps what it began with, and nothing is measured for a size that comes less than 96 times, "
+                 "for several devices, or for a head alone. Without either cuBLASLt's heuristic chooses: the same bits on every GPU of a kind, which a "
+                 "measurement does not promise."),
     CHOICE(device.graphs, FREE, "auto", graphs_choices, .elsewhere = "cuda_graphs use_cuda_graph cudagraphs reduce-overhead enforce_eager",
            .help = "The GPU's work of a step is recorded once for every size of micro-batch and then replayed, for the price of a few "
                    "launches a step; micro-batches are filled up to multiples of 64 tokens, so that sizes come back. on: up to 64 "

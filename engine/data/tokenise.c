@@ -317,12 +317,5 @@ ft_status ft_cache_directory(const char *configured, ft_arena *arena, const char
         *directory = ft_arena_strdup(arena, configured);
         return *directory != NULL ? FT_OK : FT_NO_MEMORY;
     }
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache != NULL && *cache == '/') // the XDG rules: a relative path is as none
-        *directory = ft_arena_format(arena, "%s/ftengine/tokens", cache);
-    else if (home != NULL && *home != '\0')
-        *directory = ft_arena_format(arena, "%s/.cache/ftengine/tokens", home);
-    else
-        return FT_OK;
-    return *directory != NULL ? FT_OK : FT_NO_MEMORY;
+    return ft_user_cache(arena, "tokens", directory);
 }

@@ -6,8 +6,13 @@
 
 // The run as it was asked for, on a device that it may have at once. What it has begun with of frozen weights it keeps: anything else
 // would be another run.
-static ft_status plan_there(const ft_room *here, const char *name, ft_room *there) {
+static ft_status plan_there(ft_trainer *t, const char *name, ft_room *there) {
+    const ft_room *here = &t->room;
     FT_TRY(ft_room_open_on(here->job, name, there));
+    if (here->gemm_tuning[0] != '\0' && ft_gemm_tuning_is_auto(there->config)) {
+        const char *own = ft_trainer_own_products(t);
+        FT_TRY(own != NULL ? ft_gemm_tuning_own(own, there->device, there->gemm_tuning) : FT_NO_MEMORY);
+    }
     if (here->state_built && there->config->model.storage == FT_KEEP_AUTO) {
         there->fitted = *there->config;
         there->fitted.model.storage = here->config->model.storage;
@@ -24,7 +29,7 @@ ft_status ft_trainer_move(ft_trainer *t, const char *name) {
     ft_room there;
     const ft_memory_counters earlier = t->earlier;
     const int64_t came_at = t->device_step;
-    ft_status status = plan_there(&t->room, name, &there);
+    ft_status status = plan_there(t, name, &there);
     if (status == FT_OK) status = ft_device_history_leave(t);
     if (status == FT_OK) {
         status = ft_step_carry_state(&t->step);

@@ -228,6 +228,7 @@ static ft_status run(const ft_config *one, double seconds, ft_run_quote *q, ft_m
     t.started = began;
     t.deadline = (ft_run_deadline){.evaluated = -1};
     if (status == FT_OK) status = ft_run_dir_open(&t);
+    if (status == FT_OK) status = ft_trainer_choose_products(&t, false);
     if (status == FT_OK) status = measure(&t, ft_now() - began, seconds, q);
     ft_status_line("%s", "");
     if (t.room.memory != NULL) (void)ft_memory_refused(t.room.memory, &t.room.refusal);

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // From the first step (or the checkpoint's) to the saved model.
 static ft_status run(ft_trainer *t) {
@@ -48,6 +49,9 @@ static ft_status write_timeline(ft_trainer *t) {
 
 static ft_status train_in(ft_trainer *t) {
     FT_TRY(ft_run_dir_open(t));
+    ft_status chosen = ft_trainer_choose_products(t, true);
+    if (chosen != FT_OK && ft_trainer_leads(t)) (void)rmdir(t->dir); // it was made for this run if it is empty
+    FT_TRY(chosen);
     if (ft_trainer_leads(t)) ft_run_tell(&(ft_run_news){.event = FT_RUN_OPENED, .dir = t->dir});
     if (t->room.config->output.exists == FT_EXISTS_RESUME) {
         bool found; // a refused resume leaves the old run as it is

@@ -75,6 +75,10 @@ ft_status ft_trainer_move(ft_trainer *t, const char *name);
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak
 // features.c. Where the head alone is trained: makes what it reads of every text, if nobody has before.
 ft_status ft_trainer_make_features(ft_trainer *t);
+// products.c. Of device.gemm_tuning = auto, in a run directory that is open: what the run takes up, or has begun with. measures: also what
+// nobody has measured yet. Before the first step.
+ft_status ft_trainer_choose_products(ft_trainer *t, bool measures);
+const char *ft_trainer_own_products(ft_trainer *t);                  // the file in the run directory; NULL: no memory
 ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
 ft_status ft_trainer_step(ft_trainer *t, bool queues);               // loop.c: books one; queues: others may follow it at once
 // deadline.c. What of train.deadline is known when the run begins; FT_INVALID: it is past.

@@ -232,6 +232,14 @@ ft_status ft_cuda_gemm(ft_device *device, const ft_gemm_args *g) {
     return ft_cuda_gemm_queue(device, gemms->handle, &call, &p->algorithm);
 }
 
+void ft_cuda_gemms_forget(ft_device *device) {
+    ft_cuda_gemms *gemms = ft_cuda_of(device)->kernels->gemms;
+    for (int i = 0; i < SLOTS; i++)
+        forget(gemms->lt, &gemms->plan[i]);
+    ft_gemm_tuning_free(gemms->tuning);
+    gemms->tuning = NULL;
+}
+
 ft_gemm_tuning **ft_cuda_gemms_tuning(ft_device *device) { return &ft_cuda_of(device)->kernels->gemms->tuning; }
 
 // ---- opening ----------------------------------------------------------------------------------------------------

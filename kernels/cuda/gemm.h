@@ -22,13 +22,15 @@ void ft_cuda_gemms_close(ft_cuda_gemms *gemms); // NULL is fine
 
 // Of an open device of this back end, no planned one; as in devices.h.
 size_t ft_cuda_gemms_library(const ft_device *device); // cuBLASLt's version: 130001 is 13.0.1
+void ft_cuda_gemms_driver(const ft_device *device, char text[FT_GEMM_DRIVER]);
 // Takes up the choices (copied); other shapes stay the heuristic's. Before the first product. A choice that this library does
 // not know fails the product that asks for it.
 ft_status ft_cuda_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count);
 // From now on every shape that is asked for the first time is measured: up to FT_GEMM_CANDIDATES algorithms, FT_GEMM_ROUNDS
 // times each, on the operands of the call. What that leaves in C is of no use, and the device is waited for.
-enum { FT_GEMM_CANDIDATES = 16, FT_GEMM_ROUNDS = 5 };
 ft_status ft_cuda_gemms_measure(ft_device *device);
+// Nothing is measured any more, and nothing was taken up or chosen: as if no product had been asked for.
+void ft_cuda_gemms_forget(ft_device *device);
 // What was measured or taken up so far; until the next product.
 const ft_gemm_choice *ft_cuda_gemms_choices(const ft_device *device, size_t *count);
 
@@ -44,7 +46,7 @@ typedef struct ft_gemm_call {
 } ft_gemm_call;
 typedef struct ft_gemm_tuning ft_gemm_tuning;
 // The algorithm that was chosen for this shape. *found: there is one.
-ft_status ft_gemm_tuning_find(const ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
+ft_status ft_gemm_tuning_find(ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
                               const ft_gemm_shape *shape, ft_lt_algorithm *algorithm, bool *found);
 bool ft_gemm_tuning_measures(const ft_gemm_tuning *tuning);
 // Measures what the heuristic offers and notes the fastest.

@@ -1,10 +1,12 @@
 // gemm_tuning.c - algorithms of matrix products that were measured instead of guessed: a list of choices, searched by shape,
 // and the clock that makes it. Which file they come from, or go to, is the caller's business.
 #include "base/arena.h"
+#include "base/stop.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/opened.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,11 +45,19 @@ void ft_gemm_tuning_free(ft_gemm_tuning *tuning) {
 
 size_t ft_cuda_gemms_library(const ft_device *device) { return ft_cuda_of(ft_device_under(device))->kernels->lt->version; }
 
+void ft_cuda_gemms_driver(const ft_device *device, char text[FT_GEMM_DRIVER]) {
+    const ft_cuda_driver *driver = ft_cuda_of(ft_device_under(device))->driver;
+    snprintf(text, FT_GEMM_DRIVER, "%d %s", driver->version, driver->release);
+}
+
 ft_status ft_cuda_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {
     ft_gemm_tuning *tuning;
     FT_TRY(get(device, &tuning));
-    for (size_t i = 0; i < count; i++)
-        FT_TRY(add(tuning, &choices[i]));
+    for (size_t i = 0; i < count; i++) {
+        ft_gemm_choice choice = choices[i];
+        choice.asked = false;
+        FT_TRY(add(tuning, &choice));
+    }
     return FT_OK;
 }
 
@@ -69,11 +79,11 @@ const ft_gemm_choice *ft_cuda_gemms_choices(const ft_device *device, size_t *cou
 bool ft_gemm_tuning_measures(const ft_gemm_tuning *tuning) { return tuning->measures; }
 
 // A shape is looked up once a run: the plans remember it.
-ft_status ft_gemm_tuning_find(const ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
+ft_status ft_gemm_tuning_find(ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
                               const ft_gemm_shape *shape, ft_lt_algorithm *algorithm, bool *found) {
     *found = false;
     for (size_t i = 0; i < tuning->count && !*found; i++) {
-        const ft_gemm_choice *c = &tuning->choices[i];
+        ft_gemm_choice *c = &tuning->choices[i];
         if (memcmp(&c->shape, shape, sizeof *shape) != 0) continue;
         ft_lt_choice checked = {.status = FT_LT_NOT_SUPPORTED};
         int answer = lt->algorithm_check(handle, call->desc, call->b, call->a, call->c, call->c, &c->algorithm, &checked);
@@ -81,7 +91,7 @@ ft_status ft_gemm_tuning_find(const ft_gemm_tuning *tuning, const ft_cublaslt *l
             return ft_fail(FT_FAILED, "gemm", "the algorithm tuned for [%lld,%lld] x [%lld,%lld] is none of this cuBLASLt's",
                            (long long)shape->m, (long long)shape->k, (long long)shape->k, (long long)shape->n);
         *algorithm = c->algorithm;
-        *found = true;
+        *found = c->asked = true;
     }
     return FT_OK;
 }
@@ -115,7 +125,7 @@ static ft_status time_one(ft_device *device, ft_lt_handle handle, const ft_gemm_
 static ft_status time_all(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handle handle, const ft_gemm_call *call,
                           const ft_gemm_shape *shape, const ft_lt_choice *offered, int count, const stop_watch *watch,
                           ft_lt_algorithm *algorithm) {
-    ft_gemm_choice choice = {.shape = *shape};
+    ft_gemm_choice choice = {.shape = *shape, .asked = true};
     for (int i = 0; i < count; i++) {
         float microseconds;
         bool refused;
@@ -138,6 +148,8 @@ ft_status ft_gemm_tuning_measure(ft_gemm_tuning *tuning, ft_device *device, ft_l
                                  const ft_gemm_shape *shape, const ft_lt_choice *offered, int count, ft_lt_algorithm *algorithm) {
     const ft_cuda_driver *driver = ft_cuda_of(device)->driver;
     stop_watch watch = {NULL, NULL};
+    const int asked = ft_stop_signal(); // a shape takes less than a second, those of a run may take minutes
+    if (asked != 0) return ft_fail(ft_stop_status(asked), NULL, "stopped while matrix products are measured");
     ft_status status = FT_CUDA(driver, event_create, &watch.begin, 0);
     if (status == FT_OK) status = FT_CUDA(driver, event_create, &watch.end, 0);
     if (status == FT_OK) status = time_all(tuning, device, handle, call, shape, offered, count, &watch, algorithm);

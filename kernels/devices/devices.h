@@ -95,12 +95,15 @@ ft_status ft_gpu_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors);
 // Does the open device choose among any? The others are for devices that do.
 bool ft_gemms_have(const ft_device *device);
 size_t ft_gemms_library(const ft_device *device); // cuBLASLt's version: 130001 is 13.0.1
+void ft_gemms_driver(const ft_device *device, char text[FT_GEMM_DRIVER]); // which driver it is, in words for a comparison
 // Takes up the choices (copied); other shapes stay the heuristic's. Before the first product. A choice that this library does
 // not know fails the product that asks for it.
 ft_status ft_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count);
 // From now on every shape that is asked for the first time is measured on the operands of the call. What that leaves in C is
 // of no use, and the device is waited for.
 ft_status ft_gemms_measure(ft_device *device);
+// Nothing is measured any more, and nothing was taken up or chosen: as before the first product.
+void ft_gemms_forget(ft_device *device);
 // What was measured or taken up so far; until the next product.
 const ft_gemm_choice *ft_gemms_choices(const ft_device *device, size_t *count);
 

@@ -59,10 +59,14 @@ bool ft_gemms_have(const ft_device *device) { return device->target.backend == F
 
 size_t ft_gemms_library(const ft_device *device) { return ft_cuda_gemms_library(device); }
 
+void ft_gemms_driver(const ft_device *device, char text[FT_GEMM_DRIVER]) { ft_cuda_gemms_driver(device, text); }
+
 ft_status ft_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {
     return ft_cuda_gemms_use(device, choices, count);
 }
 
 ft_status ft_gemms_measure(ft_device *device) { return ft_cuda_gemms_measure(device); }
+
+void ft_gemms_forget(ft_device *device) { ft_cuda_gemms_forget(device); }
 
 const ft_gemm_choice *ft_gemms_choices(const ft_device *device, size_t *count) { return ft_cuda_gemms_choices(device, count); }

@@ -3,6 +3,7 @@
 #ifndef FT_GEMM_CHOICE_H
 #define FT_GEMM_CHOICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
@@ -25,6 +26,11 @@ typedef struct ft_gemm_choice {
     ft_gemm_shape shape;
     ft_gemm_algorithm algorithm;
     float microseconds, first_microseconds; // of this one, and of what the heuristic names first
+    bool asked;                             // a product of this device has asked for it
 } ft_gemm_choice;
+
+// How a shape is measured: so many algorithms, each so many times and once before.
+enum { FT_GEMM_DRIVER = 96 }; // characters that name a driver
+enum { FT_GEMM_CANDIDATES = 16, FT_GEMM_ROUNDS = 5, FT_GEMM_RUNS = FT_GEMM_CANDIDATES * (FT_GEMM_ROUNDS + 1) };
 
 #endif

@@ -425,6 +425,41 @@ static void test_tuned_choices(void **unused) {
     ft_error_clear();
 }
 
+// What was asked for is marked, among choices that were taken up too. Forgotten, the device is as it was opened: the heuristic is asked again, and
+// nothing is measured.
+static void test_forgotten_choices(void **unused) {
+    const product known = {.m = 12, .n = 8, .k = 20}, new = {.m = 7, .n = 8, .k = 20}, left = {.m = 3, .n = 8, .k = 20};
+    size_t count;
+    good(ft_cuda_gemms_measure(gpu));
+    assert_true(worst(&known) <= 1);
+    assert_true(worst(&left) <= 1);
+    const ft_gemm_choice *choices = ft_cuda_gemms_choices(gpu, &count);
+    assert_int_equal(count, 2);
+    assert_true(choices[0].asked && choices[1].asked);
+    const ft_gemm_choice kept[2] = {choices[0], choices[1]};
+
+    ft_cuda_gemms_forget(gpu);
+    assert_null(ft_cuda_gemms_choices(gpu, &count));
+    assert_int_equal(count, 0);
+    fake_lt_reset();
+    assert_true(worst(&known) <= 1); // whose plan was there
+    assert_int_equal(fake_lt_read().heuristics, 1);
+    assert_int_equal(fake_lt_read().by_algorithm[0], 1);
+    assert_int_equal(fake_lt_read().by_algorithm[2], 0);
+
+    ft_cuda_gemms_forget(gpu);
+    good(ft_cuda_gemms_use(gpu, kept, 2));
+    good(ft_cuda_gemms_measure(gpu));
+    choices = ft_cuda_gemms_choices(gpu, &count);
+    assert_true(count == 2 && !choices[0].asked && !choices[1].asked);
+    assert_true(worst(&new) <= 1);
+    assert_true(worst(&known) <= 1);
+    choices = ft_cuda_gemms_choices(gpu, &count);
+    assert_int_equal(count, 3);
+    assert_true(choices[0].asked && !choices[1].asked && choices[2].asked);
+    assert_int_equal(choices[2].shape.m, 7);
+}
+
 // A candidate that cuBLASLt does not run after all is passed over; its first choice must run, and a driver that fails is heard.
 static void test_tuning_passes_over(void **unused) {
     enum { EXECUTION_FAILED = 13 };
@@ -492,6 +527,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_an_algorithm_is_chosen_once, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_many_shapes, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_tuned_choices, open_gpu, close_gpu),
+        cmocka_unit_test_setup_teardown(test_forgotten_choices, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_tuning_passes_over, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_refusals, open_gpu, close_gpu),
     };

@@ -12,8 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-// A run whose steps are graphs or whose products are measured ones has a stream of its own.
-static bool has_own_stream(const ft_config *c) { return c->device.graphs == FT_GRAPHS_ON || c->device.gemm_tuning[0] != '\0'; }
+// A run whose steps are graphs or whose products are measured ones has a stream of its own. `auto` measures none on the CPU.
+static bool has_own_stream(const ft_config *c, const char *name) {
+    const bool tuned = c->device.gemm_tuning[0] != '\0' && !(ft_gemm_tuning_is_auto(c) && strcmp(name, "cpu") == 0);
+    return c->device.graphs == FT_GRAPHS_ON || tuned;
+}
 
 static ft_status open_device(const ft_config *c, const char *name, ft_device **device, char why[]) {
     return ft_device_open(name, (int)c->device.threads, c->device.isa, device, why);
@@ -35,7 +38,7 @@ static ft_status common_device(const ft_config *c, const char *name, ft_pack_mem
 ft_status ft_company_device(const ft_config *c, const char *name, ft_room *room, char why[]) {
     ft_pack_member *member = ft_pack_present();
     ft_device *common = NULL;
-    if (member != NULL && !has_own_stream(c)) FT_TRY(common_device(c, name, member, &common, why));
+    if (member != NULL && !has_own_stream(c, name)) FT_TRY(common_device(c, name, member, &common, why));
     if (common == NULL) return open_device(c, name, &room->device, why);
     room->shares_device = true;
     return ft_recorder_open(common, &room->device);
@@ -77,7 +80,7 @@ static bool may_send_layers(const ft_room *room, const ft_config *c) {
 }
 
 static const char *why_alone(const ft_room *room, const ft_config *c) {
-    if (has_own_stream(c) && ft_device_queues(room->device)) return "device.graphs and device.gemm_tuning are for runs that queue their products themselves";
+    if (has_own_stream(c, room->device->name) && ft_device_queues(room->device)) return "device.graphs and device.gemm_tuning are for runs that queue their products themselves";
     if (!room->shares_device) return "it has another device or number of threads";
     if (c->adapter.type == FT_ADAPTER_NONE || c->model.storage == FT_KEEP_AUTO) return "it trains no adapter beside a frozen model";
     return may_send_layers(room, c) ? "memory.offload may send its frozen layers to the host" : NULL;

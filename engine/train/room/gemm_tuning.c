@@ -74,14 +74,29 @@ static ft_status read_product(const json_t *object, const char *path, size_t ind
     FT_TRY(ft_json_bool(object, path, "accumulate", false, &accumulate));
     FT_TRY(ft_json_string(object, path, "bias", "", &bias));
     FT_TRY(ft_json_string(object, path, "algorithm", "", &algorithm));
+    double best, first; // only told
+    FT_TRY(ft_json_number(object, path, "microseconds", 0, &best));
+    FT_TRY(ft_json_number(object, path, "first_microseconds", 0, &first));
+    out->microseconds = (float)best;
+    out->first_microseconds = (float)first;
     s->accumulate = accumulate;
     while (s->bias < 3 && strcmp(bias, biases[s->bias]) != 0) s->bias++;
     if (s->bias == 3) return bad(path, index, "bias is none, in place or copied");
     return read_algorithm(algorithm, &out->algorithm) ? FT_OK : bad(path, index, "algorithm is no 128 hexadecimal digits");
 }
 
+ft_status ft_gemm_products_read(const json_t *list, const char *path, ft_gemm_choice **choices, size_t *count) {
+    *count = json_array_size(list);
+    *choices = NULL;
+    if (!json_is_array(list) || *count > MOST_PRODUCTS) return ft_fail(FT_INVALID, path, "products is no list of at most %d", MOST_PRODUCTS);
+    *choices = ft_calloc(*count + 1, sizeof **choices, "tuned matrix products");
+    if (*choices == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < *count; i++) FT_TRY(read_product(json_array_get(list, i), path, i, &(*choices)[i]));
+    return FT_OK;
+}
+
 // The file must be of this chip and this library: elsewhere its algorithms are not the fastest, or mean something else.
-static ft_status check_origin(const json_t *root, const char *path, const ft_device *device) {
+static ft_status check_origin(const json_t *root, const char *path, const ft_device *device, bool own, bool *serves) {
     int64_t version, library;
     const char *chip;
     FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
@@ -90,22 +105,26 @@ static ft_status check_origin(const json_t *root, const char *path, const ft_dev
     FT_TRY(ft_json_string(root, path, "chip", "", &chip));
     FT_TRY(ft_json_int(root, path, "cublaslt", 0, 0, INT64_MAX, &library));
     const long long present = (long long)ft_gemms_library(device);
-    if (strcmp(chip, device->description) == 0 && library == present) return FT_OK;
+    *serves = strcmp(chip, device->description) == 0 && library == present;
+    if (*serves) return FT_OK;
+    if (own) {
+        ft_warn("the run began with matrix products that were measured on %s with cuBLASLt %lld; on %s with %lld it goes on with what that proposes",
+                chip[0] != '\0' ? chip : "?", (long long)library, device->description, present);
+        return FT_OK;
+    }
     ft_fail(FT_INVALID, path, "these products were measured on %s with cuBLASLt %lld, this is %s with %lld", chip[0] != '\0' ? chip : "?",
             (long long)library, device->description, present);
     ft_hint("measure them here: ftengine tune-gemm CONFIG.ini --output FILE");
     return FT_INVALID;
 }
 
-static ft_status take(const json_t *root, const char *path, ft_device *device) {
-    FT_TRY(check_origin(root, path, device));
-    const json_t *list = json_object_get(root, "products");
-    const size_t count = json_array_size(list);
-    if (!json_is_array(list) || count > MOST_PRODUCTS) return ft_fail(FT_INVALID, path, "products is no list of at most %d", MOST_PRODUCTS);
-    ft_gemm_choice *choices = ft_calloc(count + 1, sizeof *choices, "tuned matrix products");
-    if (choices == NULL) return FT_NO_MEMORY;
-    ft_status status = FT_OK;
-    for (size_t i = 0; i < count && status == FT_OK; i++) status = read_product(json_array_get(list, i), path, i, &choices[i]);
+static ft_status take(const json_t *root, const char *path, ft_device *device, bool own) {
+    bool serves;
+    size_t count;
+    ft_gemm_choice *choices;
+    FT_TRY(check_origin(root, path, device, own, &serves));
+    if (!serves) return FT_OK;
+    ft_status status = ft_gemm_products_read(json_object_get(root, "products"), path, &choices, &count);
     if (status == FT_OK) status = ft_gemms_use(device, choices, count);
     if (status == FT_OK) ft_info("gemm       %zu tuned products  %s", count, path);
     free(choices);
@@ -128,15 +147,28 @@ static ft_status hash_file(const char *path, char sha256[FT_TUNING_HASH]) {
     return FT_OK;
 }
 
+bool ft_gemm_tuning_is_auto(const ft_config *config) { return strcmp(config->device.gemm_tuning, "auto") == 0; }
+
+ft_status ft_gemm_tuning_own(const char *path, ft_device *device, char sha256[FT_TUNING_HASH]) {
+    json_t *root;
+    sha256[0] = '\0';
+    if (!ft_path_exists(path)) return FT_OK;
+    FT_TRY(hash_file(path, sha256));
+    FT_TRY(ft_json_load(path, &root));
+    const ft_status status = ft_gemms_have(device) ? take(root, path, device, true) : FT_OK;
+    json_decref(root);
+    return status;
+}
+
 ft_status ft_gemm_tuning_apply(const ft_config *config, ft_device *device, char sha256[FT_TUNING_HASH]) {
     const char *path = config->device.gemm_tuning;
     json_t *root;
     sha256[0] = '\0';
-    if (path[0] == '\0') return FT_OK;
+    if (path[0] == '\0' || ft_gemm_tuning_is_auto(config)) return FT_OK;
     FT_TRY(hash_file(path, sha256));
     FT_TRY(ft_json_load(path, &root));
     ft_status status = FT_OK;
-    if (ft_gemms_have(device)) status = take(root, path, device);
+    if (ft_gemms_have(device)) status = take(root, path, device, false);
     else ft_warn("device.gemm_tuning is for GPUs: nothing uses it on %s", device->name);
     json_decref(root);
     return status;
@@ -144,7 +176,7 @@ ft_status ft_gemm_tuning_apply(const ft_config *config, ft_device *device, char 
 
 // ---- into the file ------------------------------------------------------------------------------------------------------
 
-static json_t *product_json(const ft_gemm_choice *c) {
+json_t *ft_gemm_product_json(const ft_gemm_choice *c) {
     const ft_gemm_shape *s = &c->shape;
     const unsigned char *bytes = (const unsigned char *)&c->algorithm;
     char algorithm[2 * sizeof c->algorithm + 1];
@@ -160,10 +192,12 @@ static json_t *product_json(const ft_gemm_choice *c) {
 ft_status ft_gemm_tuning_save(const ft_device *device, const char *path, size_t *products) {
     const ft_gemm_choice *choices = ft_gemms_choices(device, products);
     bool failed = false;
+    char driver[FT_GEMM_DRIVER];
     json_t *list = json_array();
-    for (size_t i = 0; i < *products; i++) ft_json_append(list, product_json(&choices[i]), &failed);
-    json_t *root = json_pack("{s:i, s:o, s:I, s:o}", "format_version", FORMAT_VERSION, "chip", ft_json_text(device->description), "cublaslt",
-                             (json_int_t)ft_gemms_library(device), "products", list);
+    ft_gemms_driver(device, driver);
+    for (size_t i = 0; i < *products; i++) ft_json_append(list, ft_gemm_product_json(&choices[i]), &failed);
+    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o}", "format_version", FORMAT_VERSION, "chip", ft_json_text(device->description), "driver",
+                             ft_json_text(driver), "cublaslt", (json_int_t)ft_gemms_library(device), "products", list);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "tuned matrix products") : ft_json_save(path, root);
     json_decref(root);
     return status;

@@ -161,8 +161,8 @@ for line in sys.stdin:
 FTENGINE = '''import json, os, sys
 if sys.argv[1] == "devices": print("cuda:0", os.environ.get("CHIP", "")); sys.exit(0)
 words = dict(w.split("=", 1) for w in sys.argv[2:] if "=" in w)
-side = "graphs" if "device.graphs" in words else {"mma": "ftengine"}.get(os.environ.get("FTENGINE_ATTENTION"), "wgmma")
-if sys.argv[1] == "tune-gemm": json.dump({"products": []}, open(sys.argv[-1], "w")); sys.exit(0)
+side = "graphs" if "device.graphs" in words else "tuned" if "device.gemm_tuning" in words else {"mma": "ftengine"}.get(os.environ.get("FTENGINE_ATTENTION"), "wgmma")
+if sys.argv[1] == "tune-gemm": print("tune-gemm", file=open("LOG", "a")); json.dump({"products": []}, open(sys.argv[-1], "w")); sys.exit(0)
 print(side, "run", file=open("LOG", "a"))
 if os.environ.get("HANG"):
     import time
@@ -220,7 +220,9 @@ class Steps(unittest.TestCase):
         self.assertEqual([sides[name]["host_share"] for name in ("ftengine", "ftengine-graphs")], [0.2, 0.03])
         with open(self.log, encoding="utf-8") as f:
             order = [line.split()[0] for line in f]
-        self.assertEqual(order, ["ftengine", "graphs", "eager", "eager", "graphs", "ftengine", "ftengine", "graphs", "eager"])
+        there = ["ftengine", "graphs", "tuned", "eager"]
+        self.assertEqual(order, ["tune-gemm"] + there + there[::-1] + there)  # measured before whoever uses it
+        self.assertEqual(sides["ftengine-tuned"]["status"], "measured")
         # 3,000 tokens/s of a dense step, by the chip's dense rate
         flops = gpu_counts.step_flops(BERT, case["texts"] * [24], True, True) / case["tokens"]
         self.assertAlmostEqual(sides["ftengine"]["mfu"] / (flops * 3000 / 989e12), 1)
@@ -229,7 +231,7 @@ class Steps(unittest.TestCase):
         code, document = self.run_steps("--cases", "bert-base/dense-512", "bert-base/sst2-16", *names)
         self.assertEqual([c["case"] for c in document["cases"]], ["dense-512", "sst2-16"])
         with open(self.log, encoding="utf-8") as f:
-            self.assertEqual(len(f.readlines()), 9)
+            self.assertEqual([line.split()[0] for line in f], ["ftengine", "graphs", "eager", "eager", "graphs", "ftengine", "ftengine", "graphs", "eager"])  # no dense case
         # What another commit has measured is not mixed with this one's.
         code, document = self.run_steps("--cases", "bert-base/trec-16", "--commit", "later", *names)
         self.assertEqual(([c["case"] for c in document["cases"]], document["origin"]["commit"]), (["trec-16"], "later"))
@@ -250,7 +252,8 @@ class Steps(unittest.TestCase):
         for chip, name, there in (("sm_90", "dense-512", True), ("sm_90", "sst2-16", False), ("sm_89", "dense-512", False)):
             with mock.patch.dict(os.environ, {"CHIP": "NVIDIA H200, " + chip}):
                 _, document = self.run_steps("--cases", "bert-base/" + name, "--commit", chip + name, "--rivals")
-            self.assertEqual(list(document["cases"][0]["sides"]), ["ftengine", "ftengine-graphs"] + ["ftengine-wgmma"] * there)
+            dense = name.startswith("dense")
+            self.assertEqual(list(document["cases"][0]["sides"]), ["ftengine", "ftengine-graphs"] + ["ftengine-wgmma"] * there + ["ftengine-tuned"] * dense)
         with open(self.log, encoding="utf-8") as f:
             self.assertEqual(sum(line.startswith("wgmma") for line in f), 3)
         self.assertNotIn("ftengine-wgmma", gpu_steps.ours_of({"dense": True}, DEBERTA, "NVIDIA H200, sm_90"))
@@ -411,6 +414,13 @@ class Report(unittest.TestCase):
         rows = [line for line in text.splitlines() if line.startswith("| bert-base")]
         self.assertEqual({line.count("|") for line in rows if "texts" in line}, {11})
         self.assertIn("| bert-base sst2-16, faster than eager | at least 6.00x | 1.00x | NOT MET |", text)
+
+    def test_gain_of_tuning(self):
+        sides = {name: {"status": "measured", "tokens_per_second": rate, "peak_bytes": None} for name, rate in (("ftengine", 1000.0), ("ftengine-tuned", 1025.0))}
+        case = {"model": "bert-base", "case": "dense-512", "batch": 32, "measured": "now", "sides": sides}
+        steps = {"precision": "bf16", "rounds": 2, "cases": [case, case | {"case": "sst2-16", "sides": {"ftengine": sides["ftengine"]}}]}
+        said = [line for line in gpu_report.steps_table(steps, "now") if "tune-gemm" in line]
+        self.assertEqual(said, ["- bert-base dense-512: with matrix products that tune-gemm has measured 1.025 times ftengine's rate"])
 
     def test_targets(self):
         """Each is met by its figure and missed by a little less; without one it is not measured."""

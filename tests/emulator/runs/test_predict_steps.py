@@ -150,6 +150,22 @@ class ByHand(unittest.TestCase):
                     self.assertEqual(row["products"] % (units * 4 * 2), 0, f"{arch} {kernel}")
                     self.assertTrue(0.1 < row["part"] <= row["plain"] <= 1, f"{arch} {kernel}")
 
+    def test_a_gain_below_a_hundredth_is_seen(self):
+        """Parts are read in thousandths, those of the limits that a module is held to: both files are of one module."""
+        self.assertEqual((step_times.percent("578: 71.4% (issue)"), step_times.percent("100%")), (0.714, 1))
+        with open(os.path.join(SOURCE, "tests", "kernels", "cuda", "static_model.json"), encoding="utf-8") as f:
+            limits = json.load(f)
+        for (arch, kernel, head), row in COUNTED.static.items():
+            names = {"part": f"{arch} {kernel}"} if head is None else {"part": f"{arch} {kernel} {head} dropout", "plain": f"{arch} {kernel} {head} plain"}
+            for key, name in names.items():
+                self.assertAlmostEqual(row[key], limits[name]["part"], delta=1e-6, msg=f"static_model.md and static_model.json, {name}")
+        op = {"op": "attention_forward", "head_dim": 64, "heads": 12, "shape": [16384, 16384, 512], "dropout": 1, "scratch": 0}
+        before = step_times.Chip("sm_80", COUNTED, "best").attention(op, [512] * 32)[0]
+        row = COUNTED.static["sm_80", "attention_forward", 64]
+        with mock.patch.dict(row, {"part": step_times.percent("577: 88.7% (issue)")}):  # two instructions of 579 less
+            after = step_times.Chip("sm_80", COUNTED, "best").attention(op, [512] * 32)[0]
+        self.assertAlmostEqual(after / before, 0.884 / 0.887, delta=1e-6)
+
     def test_bytes_that_were_counted(self):
         self.assertEqual(COUNTED.launches("layernorm_backward", 0), 2)
         self.assertEqual(COUNTED.launches("disentangled_attention_backward", 64), 5)

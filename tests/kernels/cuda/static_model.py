@@ -549,8 +549,8 @@ def main():
     for row in tensor:
         p, w = row["plain"], row["dropout"]
         cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], row["head_dim"], row["warps"],
-                 f"{p['instructions']}, {p['products']}", f"{p['part']:.0%} ({p['bound']})",
-                 f"{w['instructions']}: {w['part']:.0%} ({w['bound']})"]
+                 f"{p['instructions']}, {p['products']}", f"{p['part']:.1%} ({p['bound']})",
+                 f"{w['instructions']}: {w['part']:.1%} ({w['bound']})"]
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
     if options.markdown:
         print("\n| chip | kernel | head size | warps | instructions, HGMMA | part of wgmma's peak, TFLOP/s at most (mma.sync's) | with dropout |")
@@ -561,7 +561,7 @@ def main():
         for key in ("plain", "dropout"):
             r = row[key]
             cells.append(("" if key == "plain" else f"{r['instructions']}: ") +
-                         f"{r['part']:.0%} ({r['bound']}), {r['tflops']:.0f} ({r['beside']:.0f})")
+                         f"{r['part']:.1%} ({r['bound']}), {r['tflops']:.0f} ({r['beside']:.0f})")
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
     if options.markdown:
         print("\n| chip | kernel | registers, warps | instructions | bytes an element | sectors asked for / needed, read and written "
@@ -571,7 +571,7 @@ def main():
         limits = row["limits"]
         cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], f"{row['registers']}, {row['warps']}", row["instructions"],
                  f"{row['bytes']:.1f}", f"{row['read']:.2f}, {row['written']:.2f}", f"{limits['instructions']:.1f}", f"{limits['in flight']:.1f}",
-                 f"{limits['L2']:.1f}" if "L2" in limits else "?", f"{row['part']:.0%}" + ("" if row["part"] == 1 else f" ({row['bound']})")]
+                 f"{limits['L2']:.1f}" if "L2" in limits else "?", f"{row['part']:.1%}" + ("" if row["part"] == 1 else f" ({row['bound']})")]
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
 
     if options.write:
