@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two studies of real trainings of a tiny model whose trials are stopped and go on, while workers and the coordinator are killed.
 
-    python3 benchmarks/search/pausing_soak.py                     100 trials each, a quarter of an hour on 2 cores
+    python3 benchmarks/search/pausing_soak.py                     100 trials each, five minutes on 2 cores
     python3 benchmarks/search/pausing_soak.py --trials 30 --python PYTHON_WITH_OPTUNA     Optuna reads both all the while
 
 paused  study.pruner = freeze_thaw: the search pauses trials and lets them go on
@@ -82,12 +82,18 @@ print(json.dumps({"optuna": optuna.__version__, "looks": looks, "most_running_wi
 """
 
 
-def children(pid):
+def workers_of(pid):
+    """Its child that plans the space is none: one that is killed there is taken for one that had no memory."""
+    found = []
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-            return [int(word) for word in f.read().split()]
+            for child in f.read().split():
+                with open(f"/proc/{child}/cmdline", encoding="ascii", errors="replace") as words:
+                    if words.read().startswith("ftengine worker"):
+                        found.append(int(child))
     except OSError:
-        return []
+        pass  # one has gone meanwhile
+    return found
 
 
 def digest(path):
@@ -139,7 +145,7 @@ class Soak:
         if kind == "thaw":
             self.thaw()
             return
-        workers = children(coordinator.pid)
+        workers = workers_of(coordinator.pid)
         pid = coordinator.pid if kind != "worker" else self.random.choice(workers) if workers else None
         if pid is None or coordinator.poll() is not None:
             return
@@ -198,11 +204,9 @@ class Soak:
             self.errors.append(f"trials that did not end as they should: {states}")
         if [t["number"] for t in trials] != list(range(len(trials))):
             self.errors.append("numbers are missing")
-        retries, taken_up = 0, 0
+        retries = 0
         for t in trials:
-            retries += int(t.get("user_attrs", {}).get("retries", 0))
-            starts = os.path.join(self.study, "trials", f"{t['number']:05}", "metrics.jsonl")
-            taken_up += os.path.exists(starts)
+            retries += int(t["user_attributes"].get("retries", 0))
             if t["state"] != "COMPLETE":
                 continue
             run, here = self.alone(t["number"]), os.path.join(self.study, "trials", f"{t['number']:05}")
@@ -227,7 +231,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--pause", type=float, default=1.5, help="seconds between two faults, on average")
+    parser.add_argument("--pause", type=float, default=0.3, help="seconds between two faults, on average")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", help="one with Optuna, which then reads both studies all the while")
     parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/pausing_soak.json")
