@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two studies of real trainings of a tiny model whose trials are stopped and go on, while workers and the coordinator are killed.
 
-    python3 benchmarks/search/pausing_soak.py                     100 trials each, five minutes on 2 cores
+    python3 benchmarks/search/pausing_soak.py                     100 trials each, a quarter of an hour on 2 cores
     python3 benchmarks/search/pausing_soak.py --trials 30 --python PYTHON_WITH_OPTUNA     Optuna reads both all the while
 
 paused  study.pruner = freeze_thaw: the search pauses trials and lets them go on
@@ -89,7 +89,7 @@ def workers_of(pid):
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
             for child in f.read().split():
                 with open(f"/proc/{child}/cmdline", encoding="ascii", errors="replace") as words:
-                    if words.read().startswith("ftengine worker"):
+                    if words.read().split("\0")[:2] == ["ftengine", "worker"]:
                         found.append(int(child))
     except OSError:
         pass  # one has gone meanwhile
@@ -231,7 +231,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--pause", type=float, default=0.3, help="seconds between two faults, on average")
+    parser.add_argument("--pause", type=float, default=0.6, help="seconds between two faults, on average")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", help="one with Optuna, which then reads both studies all the while")
     parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/pausing_soak.json")

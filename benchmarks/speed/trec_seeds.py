@@ -163,6 +163,10 @@ def table(document, task):
         f"{within}: **{'yes' if s['within'] else 'no'}**.",
         "",
         f"Data: {document['data'][0]}, {document['data'][1]}.",
+    ]
+    if "earlier" in document:
+        lines += ["", "Some seeds are of earlier runs:", "", *(f"    {command}" for command in document["earlier"])]
+    lines += [
         "",
     ]
     return "\n".join(lines)
@@ -185,6 +189,13 @@ def summary(rows, task):
     }
 
 
+def write(options, document):
+    if len(document["seeds"]) > 1:
+        document["seeds"].sort(key=lambda row: row["seed"])
+        document["summary"] = summary(document["seeds"], options.task)
+        write_results(options.output, document, table(document, options.task))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", required=True, help="a Python with torch and transformers")
@@ -200,6 +211,7 @@ def main():
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--max-length", type=int, default=128)
     add_lora_options(parser)
+    parser.add_argument("--earlier", action="append", default=[], metavar="FILE.json", help="a result of the same settings with other seeds, which are not run again")
     parser.add_argument("--output", help="without extension; for TREC results/trec_seeds, else it must be given")
     options = parser.parse_args()
     options.task = TASKS[options.task]
@@ -209,8 +221,8 @@ def main():
         if options.train != parser.get_default("train") or options.lora_r > 0:
             parser.error("--output: where do the results of this data go?")
         options.output = os.path.join(RESULTS, "trec_seeds")
-    seeds = [int(s) for s in options.seeds.split(",")]
-    if len(seeds) < 2:
+    seeds = [int(s) for s in options.seeds.split(",") if s]
+    if len(seeds) < 2 and not options.earlier:
         parser.error("--seeds: an interval needs at least two")
     for name in ("ftengine", "model", "train", "test"):
         path = os.path.abspath(getattr(options, name))
@@ -223,6 +235,13 @@ def main():
         "data": [os.path.relpath(options.train, ROOT), os.path.relpath(options.test, ROOT)],
         "seeds": [],
     }
+    for path in options.earlier:
+        with open(path, encoding="utf-8") as f:
+            earlier = json.load(f)
+        if (earlier["metric"], earlier["data"]) != (document["metric"], document["data"]):
+            parser.error(f"--earlier: {path} is of {earlier['metric']} on {earlier['data']}")
+        document["seeds"] += earlier["seeds"]
+        document.setdefault("earlier", []).append(earlier["command"])
     if options.task.problem_type == "token_classification":
         labels = len(label_names(tag for _, tags in read_conll(options.train) for tag in tags))
     elif options.task.problem_type == "image_classification":
@@ -263,9 +282,9 @@ def main():
                 flush=True,
             )
             shutil.rmtree(model)
-            if len(document["seeds"]) > 1:  # a run that is stopped leaves what it has
-                document["summary"] = summary(document["seeds"], options.task)
-                write_results(options.output, document, table(document, options.task))
+            write(options, document)  # a run that is stopped leaves what it has
+    if not seeds:
+        write(options, document)
 
 
 if __name__ == "__main__":
