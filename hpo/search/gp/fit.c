@@ -51,9 +51,9 @@ static double objective(void *context, const double *theta, double *gradient) {
                      : log_normal(theta[1 + a], mean_log_weight(axes), 2 * sqrt(3.0), &gradient[1 + a]);
     if (f->y != NULL) {
         const double variance = exp(theta[0]), noise = exp(theta[1 + axes]);
-        value += theta[0] - variance + 1.1 * theta[1 + axes] - 30 * noise;
+        value += theta[0] - variance + 0.3 * theta[1 + axes] - 30 * noise;
         gradient[0] += 1 - variance;
-        gradient[1 + axes] += 1.1 - 30 * noise;
+        gradient[1 + axes] += 0.3 - 30 * noise;
     } else {
         value += log_normal(theta[0], log(10), 1, &gradient[0]);
     }

@@ -53,7 +53,7 @@ static double evidence_of(sample *s, const double *theta) {
         const double z = (length - sqrt(2.0) - 0.5 * log(AXES)) / sqrt(3.0);
         sum += s->lacks[a] ? -0.5 * z * z : -0.1 / weight - 0.1 * weight;
     }
-    return sum + log(variance) - variance + 1.1 * log(noise) - 30 * noise;
+    return sum + log(variance) - variance + 0.3 * log(noise) - 30 * noise;
 }
 
 static void most_likely(void **state) {
