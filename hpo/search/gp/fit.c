@@ -15,6 +15,7 @@ typedef struct fitting {
     const bool *good;
     double offset;
     double *mode; // [points]
+    bool *lacked; // [axes] by some point
 } fitting;
 
 // Adds ln of the prior of ln x ~ N(mean, deviation) and its derivative.
@@ -22,6 +23,13 @@ static double log_normal(double x, double mean, double deviation, double *gradie
     const double z = (x - mean) / deviation;
     *gradient -= z / deviation;
     return -0.5 * z * z;
+}
+
+// Adds ln of a prior of a weight that is flat from about 0.1 to 10 and steep beyond, and its derivative by ln weight.
+static double within_reason(double log_weight, double *gradient) {
+    const double weight = exp(log_weight);
+    *gradient += 0.1 / weight - 0.1 * weight;
+    return -0.1 / weight - 0.1 * weight;
 }
 
 static double mean_log_weight(int axes) { return -2 * (sqrt(2.0) + 0.5 * log(axes)); }
@@ -37,13 +45,17 @@ static double objective(void *context, const double *theta, double *gradient) {
         value = ft_gp_classifier_evidence(&f->pairs, f->good, f->offset, theta, &f->scratch, f->mode, gradient);
     }
     if (!isfinite(value)) return INFINITY;
-    value += log_normal(theta[0], f->y != NULL ? 0 : log(10), 1, &gradient[0]);
     for (int a = 0; a < axes; a++)
-        value += log_normal(theta[1 + a], mean_log_weight(axes), 2 * sqrt(3.0), &gradient[1 + a]);
+        value += f->y != NULL && !f->lacked[a]
+                     ? within_reason(theta[1 + a], &gradient[1 + a])
+                     : log_normal(theta[1 + a], mean_log_weight(axes), 2 * sqrt(3.0), &gradient[1 + a]);
     if (f->y != NULL) {
-        const double noise = exp(theta[1 + axes]);
-        value += 1.1 * theta[1 + axes] - 30 * noise;
-        gradient[1 + axes] += 1.1 - 30 * noise;
+        const double variance = exp(theta[0]), noise = exp(theta[1 + axes]);
+        value += theta[0] - variance + 0.3 * theta[1 + axes] - 30 * noise;
+        gradient[0] += 1 - variance;
+        gradient[1 + axes] += 0.3 - 30 * noise;
+    } else {
+        value += log_normal(theta[0], log(10), 1, &gradient[0]);
     }
     for (int i = 0; i < axes + (f->y != NULL ? 2 : 1); i++)
         gradient[i] = -gradient[i];
@@ -54,7 +66,12 @@ static ft_status init(const ft_gp_points *points, ft_arena *arena, fitting *f) {
     FT_TRY(ft_gp_pairs_of(points, arena, &f->pairs));
     FT_TRY(ft_gp_scratch_init(&f->scratch, points->count, arena));
     f->mode = ft_arena_alloc(arena, (size_t)(points->count + 1) * sizeof *f->mode);
-    return f->mode != NULL ? FT_OK : FT_NO_MEMORY;
+    f->lacked = ft_arena_alloc(arena, (size_t)(points->axes + 1) * sizeof *f->lacked);
+    if (f->mode == NULL || f->lacked == NULL) return FT_NO_MEMORY;
+    for (int a = 0; a < points->axes; a++)
+        for (int i = 0; i < points->count && !f->lacked[a]; i++)
+            f->lacked[a] = ft_gp_points_lack(points, a, i);
+    return FT_OK;
 }
 
 // Starts: all axes alike and long or short, with much noise or hardly any. The most likely of them is followed.

@@ -1,8 +1,11 @@
 // fit.h - scales from the history: theta at the maximum of likelihood times prior (MAP), from fixed starts, so that it
 // is a function of the values alone.
 //
-// Priors: ln length ~ N(sqrt 2 + ln(axes) / 2, sqrt 3) (Hvarfner et al. 2024: long where many axes are), ln variance ~
-// N(0, 1) for values of variance 1, noise^1.1 e^(-30 noise). Of a classifier: ln variance ~ N(ln 10, 1).
+// Priors of values' scales, for values of variance 1: e^(-0.1/weight - 0.1 weight), flat over lengths from 0.3 to 3 of an axis
+// and steep beyond, since ten trials fit many axes by ignoring most of them; variance e^-variance; noise^0.3 e^(-30 noise),
+// for with 1.1 what differs between near trials passes for noise, and suggestions bunch together.
+// An axis that some points lack may be ignored: ln length ~ N(sqrt 2 + ln(axes) / 2, sqrt 3) (Hvarfner et al. 2024), or no
+// branch would learn from another. So are a classifier's, ln variance ~ N(ln 10, 1).
 #ifndef FT_HPO_GP_FIT_H
 #define FT_HPO_GP_FIT_H
 

@@ -33,6 +33,11 @@ void ft_gp_points_add(ft_gp_points *points, const double *point) {
     }
 }
 
+bool ft_gp_points_lack(const ft_gp_points *points, int axis, int point) {
+    const size_t k = (size_t)axis * (size_t)points->capacity + (size_t)point;
+    return points->choice[axis] ? points->at[k] < 0 : points->there[k] == 0;
+}
+
 // out [n] = squared distances of the points from `from` on to one at (at, there), along an axis.
 static void distances(const ft_gp_points *p, int axis, int from, int n, double at, double there, double *restrict out) {
     const double *x = p->at + (size_t)axis * (size_t)p->capacity + from;

@@ -24,6 +24,7 @@ typedef struct ft_gp_points {
 ft_status ft_gp_points_init(ft_gp_points *points, int axes, const bool *choice, int capacity, ft_arena *arena);
 // point [axes]: u from 0 to 1, an index, or NaN where it lacks the axis.
 void ft_gp_points_add(ft_gp_points *points, const double *point);
+bool ft_gp_points_lack(const ft_gp_points *points, int axis, int point); // does it lack the axis?
 
 // Squared distances of all pairs i < j, axis by axis: what a likelihood needs again and again.
 typedef struct ft_gp_pairs {
