@@ -35,7 +35,7 @@ scheduled||train.max_steps=24|train.max_steps=29|d["best"]["step"] == 12
 line|eval.strategy=no data.validation= eval.calibrate=false|train.max_steps=17|train.max_steps=29|d["best"] is None
 none-yet||train.max_steps=9|train.max_steps=29|d["best"]["step"] == 9
 epochs|eval.strategy=epoch|train.epochs=0.3 train.max_steps=0|train.epochs=1.2|d["steps"] == 12
-patience|train.patience=1|train.max_steps=17|train.max_steps=40|not d["stopped_early"]
+patience|train.patience=2|train.max_steps=26|train.max_steps=40|d["stopped_early"]
 impatient|train.patience=1|train.max_steps=30|train.max_steps=40|d["stopped_early"]
 warmup|train.lr_scheduler=constant_with_warmup train.warmup_steps=20|train.max_steps=17|train.max_steps=29|
 rising|train.lr_scheduler=linear train.warmup_steps=20|train.max_steps=17|train.max_steps=29|
