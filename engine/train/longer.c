@@ -48,9 +48,8 @@ int64_t ft_longer_same_rates(const ft_config *config, int64_t planned, int64_t t
 }
 
 // Every update so far has had the learning rate that it has in the longer run.
-static ft_status check_rates(const ft_trainer *t, int64_t planned, int64_t step, const char *path) {
-    const ft_config *c = t->room.config;
-    const int64_t total = t->room.plan.total_steps, at = ft_longer_same_rates(c, planned, total, step);
+ft_status ft_longer_check_rates(const ft_config *c, int64_t planned, int64_t total, int64_t step, const char *dir, const char *path) {
+    const int64_t at = ft_longer_same_rates(c, planned, total, step);
     const ft_schedule was = schedule_of(c, planned), is = schedule_of(c, total);
     char name[64];
     if (at == step) return FT_OK;
@@ -62,7 +61,7 @@ static ft_status check_rates(const ft_trainer *t, int64_t planned, int64_t step,
             rate * ft_schedule_factor(&is, at));
     if (share) ft_hint("a run with train.warmup_steps=%lld, which is no share, can go on", (long long)was.warmup_steps);
     else ft_hint("a run with train.lr_scheduler=constant, or constant_with_warmup and train.warmup_steps, can go on");
-    ft_hint("so many steps from the first on: ftengine train %s/config.ini output.exists=new %s=%lld", t->dir, steps_key, (long long)total);
+    ft_hint("so many steps from the first on: ftengine train %s/config.ini output.exists=new %s=%lld", dir, steps_key, (long long)total);
     return FT_INVALID;
 }
 
@@ -92,7 +91,7 @@ ft_status ft_longer_check(const ft_trainer *t, const json_t *root, const char *p
     FT_TRY(ft_json_int(root, path, "step", 0, 0, INT64_MAX, &step));
     if (planned == t->room.plan.total_steps) return check_wish(t, saved, path);
     FT_TRY(check_fewer(t, planned, step, path));
-    FT_TRY(check_rates(t, planned, step, path));
+    FT_TRY(ft_longer_check_rates(t->room.config, planned, t->room.plan.total_steps, step, t->dir, path));
     FT_TRY(check_best(t, root, planned, step, path));
     return FT_OK;
 }

@@ -97,7 +97,7 @@ ft_status ft_run_end_keep_best(ft_trainer *t) {
     return status;
 }
 
-static ft_status put_back(const ft_trainer *t, const char *path, ft_arena *arena) {
+static ft_status put_back(const ft_trainer *t, const char *path, const char *used, ft_arena *arena) {
     const char *result = ft_run_result(t->room.config), *kept = ft_path_join(arena, path, result);
     const char *model = ft_path_join(arena, t->dir, result), *lines = ft_path_join(arena, path, predictions);
     const char *lines_copy = ft_path_join(arena, t->dir, predictions);
@@ -111,15 +111,23 @@ static ft_status put_back(const ft_trainer *t, const char *path, ft_arena *arena
     }
     FT_TRY(ft_atomic_dir_commit(&dir));
     if (ft_path_exists(lines)) FT_TRY(ft_copy_file(lines, lines_copy));
-    return ft_remove_tree(path);
+    // Its name goes at once, for half of it is none: a session that is killed now leaves nothing to put back.
+    return rename(path, used) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, path, "cannot remove");
+}
+
+static ft_status put_back_or_clean(const ft_trainer *t, ft_arena *arena) {
+    const char *path = best_path(t, t->step.state.best_step, arena), *used = path != NULL ? ft_arena_format(arena, "%s.ft-old", path) : NULL;
+    if (used == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_remove_tree(used)); // of a session that was killed there
+    if (!ft_path_is_directory(path)) return FT_OK;
+    FT_TRY(put_back(t, path, used, arena));
+    return ft_remove_tree(used);
 }
 
 ft_status ft_run_end_put_back(ft_trainer *t) {
-    const int64_t best = t->step.state.best_step;
-    if (best < 0 || !ft_trainer_leads(t) || !ft_run_end_has_best(t, best)) return FT_OK;
+    if (t->step.state.best_step < 0 || !ft_trainer_leads(t)) return FT_OK;
     ft_arena arena = {0};
-    const char *path = best_path(t, best, &arena);
-    const ft_status status = path != NULL ? put_back(t, path, &arena) : FT_NO_MEMORY;
+    const ft_status status = put_back_or_clean(t, &arena);
     ft_arena_free(&arena);
     return status;
 }
