@@ -19,6 +19,8 @@
 #include "engine/files/safetensors.h"
 #include "engine/model/state/staging.h"
 #include "engine/train/device_history.h"
+#include "engine/train/longer.h"
+#include "engine/train/run_end.h"
 #include "engine/train/step/update.h"
 
 #include <dirent.h>
@@ -70,14 +72,15 @@ static bool is_default(const char *key, const json_t *value) {
     return option >= 0 && json_is_string(value) && strcmp(json_string_value(value), ft_option_at(option)->initial) == 0;
 }
 
-static ft_status check_identity(const ft_trainer *t, const json_t *saved, const char *path) {
+static ft_status check_identity(const ft_trainer *t, const json_t *root, const char *path) {
+    const json_t *saved = json_object_get(root, "run");
     json_t *now = identity(t);
     ft_status status = now != NULL ? FT_OK : ft_fail_memory(0, "the identity of a run");
     const char *key;
     json_t *value;
     json_object_foreach(now, key, value) {
         const json_t *old = json_object_get(saved, key);
-        if (json_equal(old, value) || (old == NULL && is_default(key, value))) continue;
+        if (json_equal(old, value) || (old == NULL && is_default(key, value)) || ft_longer_looks_at(key)) continue;
         char *was = old != NULL ? ft_json_line(old) : NULL, *is = ft_json_line(value);
         status = ft_fail(FT_INVALID, path, "this run cannot be resumed with another %s: it was %s, now it is %s", key,
                          was != NULL ? was : "absent", is != NULL ? is : "?");
@@ -91,7 +94,7 @@ static ft_status check_identity(const ft_trainer *t, const json_t *saved, const 
         status = ft_fail(FT_INVALID, path, "this run cannot be resumed without its %s", key);
     }
     json_decref(now);
-    return status;
+    return status == FT_OK ? ft_longer_check(t, root, path) : status;
 }
 
 // ---- the tensors --------------------------------------------------------------------------------------------------------
@@ -333,6 +336,7 @@ static ft_status write_state(ft_trainer *t, const char *path) {
         t->seconds_before + ft_now() - t->started, "seconds_train", s->seconds_train, "seconds_eval", s->seconds_eval, "best_metrics",
         metrics, "memory", peaks_json(t, &failed), "run", identity(t));
     if (root != NULL) ft_json_put(root, "devices", ft_device_history_json(t, &failed), &failed);
+    if (root != NULL) ft_run_end_put(t, root, &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "state.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -350,7 +354,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         status = ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
         goto done;
     }
-    if (ft_trainer_loads(t)) FT_TRY_GOTO(check_identity(t, json_object_get(root, "run"), path), done); // who reads the model for all
+    if (ft_trainer_loads(t)) FT_TRY_GOTO(check_identity(t, root, path), done); // who reads the model for all
     const struct {
         const char *key;
         int64_t *out;
@@ -389,6 +393,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     if (t->room.model.absent.device_factors != NULL) FT_TRY_GOTO(ft_absent_rows_restore(&t->room.model.absent, updates), done);
     FT_TRY_GOTO(read_peaks(json_object_get(root, "memory"), path, &t->earlier), done);
     FT_TRY_GOTO(ft_device_history_read(t, json_object_get(root, "devices"), s.step, path), done);
+    FT_TRY_GOTO(ft_run_end_read(t, root, path, &s), done);
     // Patience may be changed: whether the run has stopped is decided by the present value.
     s.stopped_early = t->room.config->train.patience > 0 && s.bad_evaluations >= t->room.config->train.patience;
     t->step.state = s;

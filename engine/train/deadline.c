@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "engine/config/deadline.h"
+#include "engine/train/run_end.h"
 
 #include <math.h>
 
@@ -78,6 +79,7 @@ ft_status ft_deadline_end(ft_trainer *t) {
     t->deadline.reached = true;
     ft_info("deadline   train.deadline = %s is near: ending at step %lld of %lld", t->room.config->train.deadline,
             (long long)s->step, (long long)t->room.plan.total_steps);
+    if (t->deadline.evaluated != s->step) ft_run_end_note(t);
     FT_TRY(ft_run_log_train(t));
     if (!evaluates || t->deadline.evaluated == s->step) return FT_OK;
     // A run that goes on later is as patient as one that was not ended.

@@ -1,6 +1,7 @@
 // evaluation.c - validation during the run (best model, early stopping), the test set at its end.
 #include "engine/train/room/observer.h"
 #include "engine/train/ladder.h"
+#include "engine/train/run_end.h"
 #include "engine/train/trainer.h"
 
 #include "base/files.h"
@@ -152,6 +153,7 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     FT_TRY_GOTO(ft_run_log_eval(t, &metrics), done);
     ft_progress_eval(t, &metrics, best);
     if (best) {
+        FT_TRY_GOTO(ft_run_end_keep_best(t), done);
         FT_TRY_GOTO(ft_run_save_model(t), done);
         FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, &logits), done);
         t->step.state.best_value = value; // from here on a resumed run need not save them again

@@ -2,6 +2,7 @@
 // boundaries between them.
 #include "engine/train/room/observer.h"
 #include "engine/train/ladder.h"
+#include "engine/train/run_end.h"
 #include "engine/train/step/steps.h"
 #include "engine/train/trainer.h"
 
@@ -14,11 +15,8 @@
 #include <string.h>
 
 static bool evaluation_due(const ft_trainer *t, int64_t step) {
-    const ft_config *c = t->room.config;
-    if (!t->job.split[FT_SPLIT_VALIDATION].present || c->eval.strategy == FT_EVAL_NO) return false;
-    if (step == t->room.plan.total_steps) return true;
-    if (c->eval.strategy == FT_EVAL_STEPS) return step % c->eval.steps == 0;
-    return step % t->room.plan.steps_per_epoch == 0;
+    if (!t->job.split[FT_SPLIT_VALIDATION].present || t->room.config->eval.strategy == FT_EVAL_NO) return false;
+    return step == t->room.plan.total_steps || ft_run_evaluates_at(t, step);
 }
 
 static bool checkpoint_due(const ft_trainer *t, int64_t step) {
@@ -70,8 +68,12 @@ ft_status ft_trainer_step(ft_trainer *t, bool queues) {
 // Work between two steps. *stop: early stopping.
 static ft_status boundary(ft_trainer *t, bool *stop) {
     const ft_config *c = t->room.config;
-    bool last = t->step.state.step == t->room.plan.total_steps, evaluate = evaluation_due(t, t->step.state.step);
-    if (last || evaluate || (c->train.logging_steps > 0 && t->step.state.step % c->train.logging_steps == 0)) FT_TRY(ft_run_log_train(t));
+    const int64_t step = t->step.state.step;
+    const bool last = step == t->room.plan.total_steps, evaluate = evaluation_due(t, step), scheduled = ft_run_evaluates_at(t, step);
+    const bool logs = scheduled || (c->train.logging_steps > 0 && step % c->train.logging_steps == 0);
+    if (logs) FT_TRY(ft_run_log_train(t));
+    if (last && !scheduled) ft_run_end_note(t);
+    if (last && !logs) FT_TRY(ft_run_log_train(t));
     if (evaluate) {
         t->step.state.evaluation_pending = true;
         FT_TRY(ft_trainer_evaluate(t, stop));

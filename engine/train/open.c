@@ -287,6 +287,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_heap_watch_end();
     ft_step_close(&t->step);
     json_decref(t->earlier_devices);
+    json_decref(t->end.earlier);
     ft_status status = ft_room_close(&t->room);
     ft_job_close(&t->job);
     ft_metrics_free(&t->test_metrics);

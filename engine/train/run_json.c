@@ -238,6 +238,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         memory_json(t, &failed), "planned", planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries",
         retries_json(t, &failed));
     if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
+    if (root != NULL && json_array_size(t->end.earlier) > 0) ft_json_put(root, "earlier_total_steps", json_incref(t->end.earlier), &failed);
     ft_json_put(root, "host", host_json(t, &failed), &failed);
     if (root != NULL && t->room.ranks != NULL) ft_json_put(root, "devices", ranks_json(t, &failed), &failed);
     json_t *restarts = restarts_json(t, &failed);

@@ -2,6 +2,8 @@
 #include "engine/train/room/observer.h"
 #include "engine/train/room/ranks.h"
 #include "engine/train/room/stages.h"
+#include "engine/train/longer.h"
+#include "engine/train/run_end.h"
 #include "engine/train/train.h"
 #include "engine/train/trainer.h"
 #include "engine/train/watch.h"
@@ -22,6 +24,8 @@ static ft_status run(ft_trainer *t) {
     if (t->room.ranks != NULL) ft_stop_by_agreement(true);
     FT_TRY(ft_run_write_config(t));
     FT_TRY(ft_run_log_open(t));
+    if (t->end.renewed) FT_TRY(ft_checkpoint_save(t)); // of that run, before a file of the old end changes
+    FT_TRY(ft_run_end_put_back(t));
     FT_TRY(ft_run_metrics_open(t));
     ft_run_track_open(t);
     t->session_step = t->step.state.step;
@@ -56,6 +60,7 @@ static ft_status train_in(ft_trainer *t) {
     if (t->room.config->output.exists == FT_EXISTS_RESUME) {
         bool found; // a refused resume leaves the old run as it is
         FT_TRY(ft_checkpoint_resume(t, &found));
+        if (!found) FT_TRY(ft_longer_check_gone(t));
         if (!found) ft_info("nothing to resume in %s, starting anew", t->dir);
     }
     ft_status outcome = run(t);

@@ -20,6 +20,15 @@ typedef struct ft_run_deadline {
     bool reached;      // the run ended for it
 } ft_run_deadline;
 
+// How far a resumed run came, and whether it goes on from another state than it was left in (run_end.h).
+typedef struct ft_run_end {
+    bool unscheduled;          // it is at an end whose line or evaluation no longer run has at this step
+    ft_train_state before;     // if so: what it was in front of these
+    int64_t planned;           // steps that it was to have in the session before; 0: there was none
+    bool renewed;              // it goes on as a run that never had this end, or has more steps: to be saved before anything else
+    struct json_t *earlier;    // numbers of steps that it was to have before; NULL: none
+} ft_run_end;
+
 typedef struct ft_trainer {
     ft_job job;
     ft_room room;
@@ -55,6 +64,7 @@ typedef struct ft_trainer {
     size_t device_used;          // of the whole device, by the driver after this session's first step
     size_t device_used_reserved; // by the allocator then
     ft_run_deadline deadline;
+    ft_run_end end;
     ft_arena arena;              // of paths and decisions
 } ft_trainer;
 

@@ -26,7 +26,7 @@ static const struct {
     {"ask", ft_study_ask, WRITES, "--json --space", "ask [NAME] [--space FILE.json] [--json] [study.KEY=VALUE ...]"},
     {"tell", ft_study_tell, WRITES, "--json --state --step",
      "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--step STEP] [--json] [study.KEY=VALUE ...]"},
-    {"thaw", ft_study_thaw, WRITES, "--json", "thaw [NAME] NUMBER... [--json]"},
+    {"thaw", ft_study_thaw, WRITES, "--json --epochs --steps", "thaw [NAME] NUMBER... [--epochs E|--steps S] [--json]"},
     {"export", ft_study_export, READS, "--json --format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
     {"import", ft_study_import, NO_STUDY, "--json --from", "import FILE [--study NAME] [--storage URL] [--from STUDY]"},
     {"report", ft_study_report, READS, "--json --output --svg", "report [NAME] [--output FILE|-] [--svg DIRECTORY]"},
@@ -65,6 +65,8 @@ static ft_status parse(int argc, char **argv, int at, study_call *call) {
                            {"--space", &call->space, NULL},
                            {"--direction", &call->direction, NULL},
                            {"--step", &call->step, NULL},
+                           {"--steps", &call->steps, NULL},
+                           {"--epochs", &call->epochs, NULL},
                            {"--yes", NULL, &call->yes}};
     enum { FLAGS = sizeof all / sizeof all[0] };
     ft_flag flags[FLAGS];

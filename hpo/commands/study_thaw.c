@@ -1,4 +1,4 @@
-// study_thaw.c - `ftengine study thaw`: trials that were pruned go on from their last step.
+// study_thaw.c - `ftengine study thaw`: trials that have ended go on from their last step, those that were pruned to their end, any to more.
 #include "hpo/commands/study.h"
 
 #include "base/json/json.h"
@@ -16,23 +16,48 @@ static ft_status number_of(const char *word, int64_t *number) {
     return ft_fail(FT_INVALID, "study", "a trial's number is a whole number from 0 on, got '%.40s'", word);
 }
 
+static ft_status wish_of(const study_call *call, ft_thaw_wish *wish) {
+    char *end = "";
+    *wish = (ft_thaw_wish){0};
+    if (call->epochs != NULL && call->steps != NULL) return ft_fail(FT_INVALID, "study", "--epochs or --steps, not both");
+    errno = 0;
+    if (call->epochs != NULL) wish->epochs = strtod(call->epochs, &end);
+    if (call->steps != NULL) wish->steps = strtoll(call->steps, &end, 10);
+    const bool epochs = call->epochs == NULL || (*call->epochs != '\0' && wish->epochs > 0 && wish->epochs <= 1e6);
+    const bool steps = call->steps == NULL || (*call->steps != '\0' && wish->steps > 0 && wish->steps <= INT32_MAX);
+    if (*end == '\0' && errno == 0 && epochs && steps) return FT_OK;
+    return ft_fail(FT_INVALID, "study", "%s is how many the trial is to have in all, above 0, got '%.40s'", call->epochs != NULL ? "--epochs" : "--steps",
+                   call->epochs != NULL ? call->epochs : call->steps);
+}
+
+static void say(const study_call *call, int64_t number, int64_t of, const ft_thaw_wish *wish) {
+    char end[64] = "";
+    if (wish->epochs > 0) snprintf(end, sizeof end, ", to %g epochs", wish->epochs);
+    if (wish->steps > 0) snprintf(end, sizeof end, ", to %" PRId64 " steps", wish->steps);
+    printf("trial %" PRId64 " waits, and goes on where trial %" PRId64 " %s%s\n", number, of,
+           call->opened->trials.trial[of].state == FT_PRUNED ? "was pruned" : "ended", end);
+}
+
 ft_status ft_study_thaw(study_call *call) {
     const ft_words *w = &call->words;
+    ft_thaw_wish wish;
     if (w->plain_count == 0) return ft_fail(FT_INVALID, "study", "which trials?");
+    FT_TRY(wish_of(call, &wish));
     bool failed = false;
     json_t *list = json_array();
     ft_status status = FT_OK;
     for (int i = 0; status == FT_OK && i < w->plain_count; i++) {
         int64_t of, number = -1;
         status = number_of(w->plain[i], &of);
-        if (status == FT_OK) status = ft_thaw_enqueue(call->opened, call->place.directory, of, &number);
+        if (status == FT_OK) status = ft_thaw_enqueue(call->opened, call->place.directory, of, &wish, &number);
         if (status != FT_OK) break;
         json_t *one = json_object();
         ft_json_put(one, "thaws", json_integer(of), &failed);
         ft_json_put(one, "number", json_integer(number), &failed);
+        if (wish.epochs > 0) ft_json_put(one, "epochs", json_real(wish.epochs), &failed);
+        if (wish.steps > 0) ft_json_put(one, "steps", json_integer(wish.steps), &failed);
         ft_json_append(list, one, &failed);
-        if (!call->json)
-            printf("trial %" PRId64 " waits, and goes on where trial %" PRId64 " was pruned\n", number, of);
+        if (!call->json) say(call, number, of, &wish);
     }
     if (status == FT_OK && !call->json)
         printf("ftengine tune --study %s --add %d runs %s\n", call->study != NULL ? call->study : call->opened->name,

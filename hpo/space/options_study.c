@@ -204,9 +204,10 @@ static const ft_option rows[] = {
          .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),
     INT(study.keep_count, FREE, "3", 1, 1 << 30, .unit = "trials", .help = "k of study.keep = top-k."),
     SIZE(study.keep_pruned, FREE, "auto", 1, 1LL << 50, .automatic = true,
-         .help = "Checkpoints of pruned trials may take so much of the disk, as 20GiB: `ftengine study thaw STUDY N` goes on "
-                 "with such a trial from its last step. Beyond, those of the worst trials go first, of equal ones the oldest. "
-                 "auto: none is kept. With pruner = freeze_thaw: those of paused trials, and the worst is pruned beyond it; "
+         .help = "Checkpoints of trials that were pruned or came to their end may take so much of the disk, as 20GiB: `ftengine study "
+                 "thaw STUDY N` goes on with such a trial from its last step, with --epochs to more than it had. Beyond, those of the "
+                 "worst trials go first, of equal ones the oldest; what study.keep keeps stays, and does not count. auto: none is kept. "
+                 "With pruner = freeze_thaw: those of paused trials, and the worst is pruned beyond it; "
                  "auto: 20GiB."),
 };
 const ft_section ft_study_section = {.name = "study",

@@ -399,6 +399,7 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
     if (status == FT_OK && (stat(path, &there) != 0 || there.st_size == 0)) {
         const bool waits = ft_atomic_wait_for_disk(false);
         status = ft_tuning_trial_config(t, number, &config);
+        if (status == FT_OK && (status = ft_tuning_thaw_configure(t, number, &config)) != FT_OK) ft_arena_free(&config.arena);
         if (status == FT_OK && (status = ft_trial_devices_check(&t->devices, &config)) != FT_OK) ft_arena_free(&config.arena);
         if (status == FT_OK) {
             if (strcmp(t->options->memory_policy, "fit") != 0) ft_study_refuse_fitting(&config);

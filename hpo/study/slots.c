@@ -88,7 +88,7 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
                                    .wait = c->device.wait,
                                    .wait_timeout = c->device.wait_timeout,
                                    .check_interval = c->device.check_interval,
-                                   .taken = ft_tuning_keeps_few(t),
+                                   .taken = ft_tuning_keeps_few(t) && !slot->keeps, // with a checkpoint at its end
                                    .beside = t->coordinator};
     if (ft_worker_process_run(&slot->worker, &order) == FT_OK) return FT_OK;
     if (slot->worker.shared) return ft_error_clear(), FT_OK; // its end is noticed, by all

@@ -1,12 +1,16 @@
 #include "hpo/study/thaw.h"
 
 #include "base/files.h"
+#include "base/json/json.h"
 #include "base/log.h"
+#include "engine/config/options.h"
 #include "engine/memory/counters.h"
+#include "engine/train/lengthen.h"
 #include "engine/train/repeat/repeat.h"
 #include "hpo/study/disk.h"
 #include "hpo/study/slots.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fts.h>
 #include <math.h>
@@ -15,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char thaws_key[] = "thaws", mark_file[] = "thawed";
+static const char thaws_key[] = "thaws", epochs_key[] = "thaw_epochs", steps_key[] = "thaw_steps", mark_file[] = "thawed";
 static const char *const big[] = {"checkpoints", "model", "adapter"}; // what a run goes on from
 enum { BIG = sizeof big / sizeof big[0] };
 
@@ -29,6 +33,20 @@ ft_status ft_thaw_of(ft_stored *study, int64_t number, int64_t *of) {
     if (status == FT_OK && *of >= number) *of = -1; // of another program
     return status;
 }
+
+static ft_status wish_of(ft_stored *study, int64_t number, ft_thaw_wish *wish) {
+    const char *epochs, *steps;
+    ft_arena arena = {0};
+    *wish = (ft_thaw_wish){0};
+    ft_status status = ft_stored_attribute(study, number, FT_USER_ATTRIBUTE, epochs_key, &arena, &epochs);
+    if (status == FT_OK) status = ft_stored_attribute(study, number, FT_USER_ATTRIBUTE, steps_key, &arena, &steps);
+    if (status == FT_OK && epochs != NULL) wish->epochs = strtod(epochs, NULL);
+    if (status == FT_OK && steps != NULL) wish->steps = strtoll(steps, NULL, 10);
+    ft_arena_free(&arena);
+    return status;
+}
+
+static bool wishes(const ft_thaw_wish *wish) { return wish->epochs > 0 || wish->steps > 0; }
 
 static char *directory_of(const char *study, int64_t number, ft_arena *arena) {
     return ft_arena_format(arena, "%s/trials/%05lld", study, (long long)number);
@@ -66,38 +84,78 @@ static ft_status same_params(const ft_trials *trials, const ft_trial *trial, ft_
     return *params != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
+// A run goes on from a checkpoint alone, wherever a model is.
+static ft_status has_checkpoint(const char *directory, bool *has) {
+    ft_arena arena = {0};
+    const char **members;
+    int count;
+    *has = false;
+    ft_status status = ft_repeat_members(directory, &arena, &members, &count);
+    for (int i = -1; status == FT_OK && i < count; i++) {
+        const char *path = ft_path_join(&arena, i < 0 ? directory : members[i], big[0]);
+        DIR *d = path != NULL ? opendir(path) : NULL;
+        for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+            *has |= strncmp(e->d_name, "step", 4) == 0;
+        if (d != NULL) closedir(d);
+        if (path == NULL) status = FT_NO_MEMORY;
+    }
+    ft_arena_free(&arena);
+    return status;
+}
+
 enum { LISTED = 128 }; // bytes of a hint's list
 
-// The trials that something is kept of; the first ones, of many.
-static ft_status list_frozen(const ft_trials *trials, const char *directory, ft_arena *arena, char list[LISTED]) {
+// The trials that something is kept of; the first ones, of many. `more`: complete ones too.
+static ft_status list_frozen(const ft_trials *trials, const char *directory, bool more, ft_arena *arena, char list[LISTED]) {
     size_t length = 0;
     list[0] = '\0';
     for (int64_t i = 0; i < trials->count && length < LISTED - 28; i++) {
-        if (trials->trial[i].state != FT_PRUNED) continue;
+        const ft_trial_state state = trials->trial[i].state;
+        if (state != FT_PRUNED && !(more && state == FT_COMPLETE)) continue;
         const char *path = directory_of(directory, i, arena);
-        uint64_t bytes;
+        bool has;
         if (path == NULL) return FT_NO_MEMORY;
-        FT_TRY(ft_thaw_bytes(path, &bytes));
-        if (bytes > 0) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
+        FT_TRY(has_checkpoint(path, &has));
+        if (has) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
     }
     return FT_OK;
 }
 
-static ft_status check_kept(const ft_stored *study, const char *directory, int64_t of, ft_arena *arena) {
+static ft_status check_kept(const ft_stored *study, const char *directory, int64_t of, bool more, ft_arena *arena) {
     char others[LISTED];
-    uint64_t bytes;
+    bool has;
     const char *path = directory_of(directory, of, arena);
     if (path == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_thaw_bytes(path, &bytes));
-    if (bytes > 0) return FT_OK;
-    FT_TRY(list_frozen(&study->trials, directory, arena, others));
+    FT_TRY(has_checkpoint(path, &has));
+    if (has) return FT_OK;
+    FT_TRY(list_frozen(&study->trials, directory, more, arena, others));
     ft_fail(FT_INVALID, study->name, "nothing is left of trial %lld to go on from", (long long)of);
     if (others[0] != '\0') ft_hint("trials that can go on: %s", others);
-    else ft_hint("study.keep_pruned = 10GiB, or so, keeps the checkpoints of trials that are pruned from then on");
+    else ft_hint("study.keep_pruned = 10GiB, or so, keeps the checkpoints of trials that end from then on");
     return FT_INVALID;
 }
 
-static ft_status check(ft_stored *study, const char *directory, int64_t of, ft_arena *arena) {
+// It would have more steps, and those that it has made are theirs too.
+static ft_status check_wish(const ft_stored *study, const char *directory, int64_t of, const ft_thaw_wish *wish, ft_arena *arena) {
+    const char *run = directory_of(directory, of, arena), *file = run != NULL ? ft_path_join(arena, run, "config.ini") : NULL;
+    const char *const option = wish->steps > 0 ? "train.max_steps" : "train.epochs", **members;
+    ft_config config;
+    int count;
+    if (file == NULL) return FT_NO_MEMORY;
+    const int name = ft_trials_find_name(&study->trials, option);
+    if (name >= 0 && ft_trial_find_param(&study->trials.trial[of], name) != NULL) {
+        ft_fail(FT_INVALID, study->name, "%s is a parameter of this study: trial %lld with another value is another trial", option, (long long)of);
+        ft_hint("ftengine study enqueue %s %s=N", study->name, option);
+        return FT_INVALID;
+    }
+    FT_TRY(ft_repeat_members(run, arena, &members, &count));
+    FT_TRY(ft_study_config_load(&config, 1, &file, 0, NULL));
+    const ft_status status = ft_lengthen_check(&config, count > 0 ? members[0] : run, wish->epochs, wish->steps);
+    ft_config_free(&config);
+    return status;
+}
+
+static ft_status check(ft_stored *study, const char *directory, int64_t of, const ft_thaw_wish *wish, ft_arena *arena) {
     const ft_trials *trials = &study->trials;
     const char *name = study->name;
     if (of < 0 || of >= trials->count) {
@@ -113,15 +171,15 @@ static ft_status check(ft_stored *study, const char *directory, int64_t of, ft_a
         ft_hint("ftengine tune --study %s", name);
         return FT_INVALID;
     case FT_COMPLETE:
+        if (wishes(wish)) break;
         ft_fail(FT_INVALID, name, "trial %lld came to its end: it has no more steps to make", (long long)of);
-        ft_hint(
-            "with more epochs a schedule that ends with them has another learning rate at every step, which is another "
-            "training: ftengine train %s/trials/%05lld/config.ini train.epochs=N",
-            directory, (long long)of);
+        ft_hint("to more, where the learning rate does not end with them (train.lr_scheduler = constant): ftengine study thaw %s %lld --epochs N", name,
+                (long long)of);
         return FT_INVALID;
     case FT_FAIL: return ft_fail(FT_INVALID, name, "trial %lld failed: it would fail again", (long long)of);
     }
-    FT_TRY(check_kept(study, directory, of, arena));
+    FT_TRY(check_kept(study, directory, of, wishes(wish), arena));
+    if (wishes(wish)) FT_TRY(check_wish(study, directory, of, wish, arena));
     for (int64_t i = of + 1; i < trials->count; i++) {
         int64_t other;
         FT_TRY(ft_thaw_of(study, i, &other));
@@ -131,21 +189,27 @@ static ft_status check(ft_stored *study, const char *directory, int64_t of, ft_a
     return FT_OK;
 }
 
-static ft_status enqueue(ft_stored *study, const char *directory, int64_t of, ft_arena *arena, int64_t *number) {
+static ft_status enqueue(ft_stored *study, const char *directory, int64_t of, const ft_thaw_wish *wish, ft_arena *arena, int64_t *number) {
     ft_fixed_param *params;
     FT_TRY(ft_stored_refresh(study));
-    FT_TRY(check(study, directory, of, arena));
+    FT_TRY(check(study, directory, of, wish, arena));
     FT_TRY(same_params(&study->trials, &study->trials.trial[of], arena, &params));
     FT_TRY(ft_stored_enqueue(study, params, study->trials.trial[of].param_count, number));
+    if (wish->epochs > 0)
+        FT_TRY(ft_stored_set_scalar(study, *number, FT_USER_ATTRIBUTE, epochs_key,
+                                    &(ft_choice){.kind = FT_CHOICE_FLOAT, .number = wish->epochs}));
+    if (wish->steps > 0)
+        FT_TRY(ft_stored_set_scalar(study, *number, FT_USER_ATTRIBUTE, steps_key,
+                                    &(ft_choice){.kind = FT_CHOICE_INT, .integer = wish->steps}));
     return ft_stored_set_scalar(study, *number, FT_USER_ATTRIBUTE, thaws_key,
                                 &(ft_choice){.kind = FT_CHOICE_INT, .integer = of});
 }
 
-ft_status ft_thaw_enqueue(ft_stored *study, const char *directory, int64_t of, int64_t *number) {
+ft_status ft_thaw_enqueue(ft_stored *study, const char *directory, int64_t of, const ft_thaw_wish *wish, int64_t *number) {
     ft_arena arena = {0};
     ft_error error;
     FT_TRY(ft_storage_begin(study->storage));
-    ft_status status = enqueue(study, directory, of, &arena, number);
+    ft_status status = enqueue(study, directory, of, wish, &arena, number);
     if (status == FT_OK) status = ft_storage_commit(study->storage);
     if (status != FT_OK) {
         ft_error_save(&error);
@@ -199,26 +263,74 @@ static ft_status copy_tree(const char *from, const char *to) {
     return status;
 }
 
+// What configures a trial also says how far it goes.
+static ft_status configure(const ft_thaw_wish *wish, ft_config *config) {
+    char text[64];
+    const bool steps = wish->steps > 0;
+    if (steps) snprintf(text, sizeof text, "%lld", (long long)wish->steps);
+    else ft_real_text(wish->epochs, text);
+    FT_TRY(ft_option_set(config, ft_option_at(ft_option_find("train.max_steps")), steps ? text : "0", NULL, "train.max_steps"));
+    return steps ? FT_OK : ft_option_set(config, ft_option_at(ft_option_find("train.epochs")), text, NULL, "train.epochs");
+}
+
+ft_status ft_tuning_thaw_configure(ft_tuning *t, int64_t number, ft_config *config) {
+    int64_t of;
+    ft_thaw_wish wish = {0};
+    FT_TRY(ft_tuning_thaw_of(t, number, &of));
+    if (of >= 0) FT_TRY(wish_of(t->study, number, &wish));
+    return wishes(&wish) ? configure(&wish, config) : FT_OK;
+}
+
+static ft_status rewrite(const char *directory, const ft_thaw_wish *wish, ft_arena *arena) {
+    const char *path = ft_path_join(arena, directory, "config.ini");
+    ft_config config;
+    ft_atomic_file file;
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_study_config_load(&config, 1, &path, 0, NULL));
+    ft_status status = configure(wish, &config);
+    if (status == FT_OK) status = ft_atomic_open(&file, path);
+    if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK) ft_atomic_abort(&file);
+    else if (status == FT_OK) status = ft_atomic_commit(&file);
+    ft_config_free(&config);
+    return status;
+}
+
+// A copy becomes one that goes on to another end: nothing in it tells of the old one, to whom looks before it begins.
+static ft_status lengthen(const char *directory, const ft_thaw_wish *wish, ft_arena *arena) {
+    const char **members, *means = ft_path_join(arena, directory, "metrics.jsonl");
+    int count;
+    if (means == NULL) return FT_NO_MEMORY;
+    FT_TRY(rewrite(directory, wish, arena));
+    FT_TRY(ft_repeat_members(directory, arena, &members, &count));
+    for (int i = -1; i < count; i++) FT_TRY(ft_lengthen_cut(i < 0 ? directory : members[i]));
+    if (count > 0 && unlink(means) != 0 && errno != ENOENT) return ft_fail_errno(FT_FAILED, errno, means, "cannot remove");
+    return FT_OK;
+}
+
 static ft_status take_over(ft_tuning *t, int64_t number, int64_t of, ft_arena *arena) {
     const char *from = directory_of(t->directory, of, arena), *to = ft_tuning_trial_directory(t, number, arena);
     const char *made = to != NULL ? ft_arena_format(arena, "%s.thaw", to) : NULL;
     const char *config = to != NULL ? ft_path_join(arena, to, "config.ini") : NULL;
     const char *mark = from != NULL ? ft_path_join(arena, from, mark_file) : NULL;
-    uint64_t bytes;
+    ft_thaw_wish wish;
+    bool has;
     if (made == NULL || config == NULL || mark == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(config)) return FT_OK; // it goes on itself
-    FT_TRY(ft_thaw_bytes(from, &bytes));
-    if (bytes == 0) {
+    FT_TRY(has_checkpoint(from, &has));
+    FT_TRY(wish_of(t->study, number, &wish));
+    if (!has) {
         ft_warn("trial %lld: nothing is left of trial %lld to go on from; it begins anew", (long long)number,
                 (long long)of);
         return FT_OK;
     }
     FT_TRY(ft_remove_tree(made));
     FT_TRY(copy_tree(from, made));
+    if (wishes(&wish)) FT_TRY(lengthen(made, &wish, arena));
     FT_TRY(ft_sync_tree(made));
     FT_TRY(ft_remove_tree(to));
     if (rename(made, to) != 0) return ft_fail_errno(FT_FAILED, errno, to, "cannot make the directory");
-    ft_info("trial %lld goes on where trial %lld was pruned", (long long)number, (long long)of);
+    ft_info("trial %lld goes on where trial %lld %s", (long long)number, (long long)of,
+            t->study->trials.trial[of].state == FT_PRUNED ? "was pruned" : "ended");
     return ft_atomic_write(mark, "", 0);
 }
 
@@ -271,7 +383,7 @@ static ft_status list(ft_tuning *t, const bool *kept, ft_arena *arena, frozen *o
     const ft_trials *trials = &t->study->trials;
     for (int64_t i = 0; i < trials->count; i++) {
         const ft_trial *trial = &trials->trial[i];
-        if (trial->state != FT_PRUNED || kept[i] || t->lean[i] || ft_slots_of(t, i) != NULL) continue;
+        if ((trial->state != FT_PRUNED && trial->state != FT_COMPLETE) || kept[i] || t->lean[i] || ft_slots_of(t, i) != NULL) continue;
         const char *directory = ft_tuning_trial_directory(t, i, arena);
         const char *mark = directory != NULL ? ft_path_join(arena, directory, mark_file) : NULL;
         if (mark == NULL) return FT_NO_MEMORY;

@@ -24,6 +24,15 @@ double ft_schedule_factor(const ft_schedule *s, int64_t step) {
     return 1;
 }
 
+ft_schedule ft_schedule_of(const ft_config *c, int64_t warmup_steps, int64_t total_steps) {
+    return (ft_schedule){.kind = c->train.lr_scheduler,
+                         .warmup_steps = warmup_steps,
+                         .total_steps = total_steps,
+                         .end = c->train.lr_end / c->train.learning_rate,
+                         .power = c->train.lr_power,
+                         .cycles = c->train.lr_cycles};
+}
+
 int64_t ft_warmup_steps(double ratio, int64_t steps, int64_t total_steps) {
     return steps > 0 ? steps : (int64_t)ceil((double)total_steps * ratio);
 }

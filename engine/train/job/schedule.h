@@ -16,6 +16,8 @@ typedef struct ft_schedule {
     int64_t cycles;    // cosine_with_restarts
 } ft_schedule;
 double ft_schedule_factor(const ft_schedule *schedule, int64_t step);
+// That of the configuration, in a run of so many steps.
+ft_schedule ft_schedule_of(const ft_config *config, int64_t warmup_steps, int64_t total_steps);
 // `steps` when it is above 0, else the share `ratio` of the run, rounded up.
 int64_t ft_warmup_steps(double ratio, int64_t steps, int64_t total_steps);
 

@@ -76,12 +76,7 @@ static double weight_of(const ft_step *step, int64_t first, int64_t last) {
 
 static double learning_rate_of(const ft_room *room, int64_t step) {
     const ft_config *c = room->config;
-    const ft_schedule schedule = {.kind = c->train.lr_scheduler,
-                                  .warmup_steps = room->plan.warmup_steps,
-                                  .total_steps = room->plan.total_steps,
-                                  .end = c->train.lr_end / c->train.learning_rate,
-                                  .power = c->train.lr_power,
-                                  .cycles = c->train.lr_cycles};
+    const ft_schedule schedule = ft_schedule_of(c, room->plan.warmup_steps, room->plan.total_steps);
     return c->train.learning_rate * ft_schedule_factor(&schedule, step);
 }
 
