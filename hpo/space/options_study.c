@@ -51,12 +51,11 @@ static const ft_option rows[] = {
              .help = "Stops after so long; the running trial is saved and goes on the next time. 0: no limit."),
     INT(study.seed, FREE, "42", 0, 4294967295, .elsewhere = "sampler_seed",
         .help = "Seed of the search. The same seed gives the same trials, also after a kill and a resume."),
-    NAME(study.sampler, FREE, "tpe", sampler_choices, .elsewhere = "search_algorithm search_alg",
+    NAME(study.sampler, FREE, "auto", sampler_choices, .elsewhere = "search_algorithm search_alg",
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
-                 "diverged trials "
-                 "where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. auto: gp for up to "
-                 "250 trials of up to 20 parameters and one objective, else tpe; with pruner = freeze_thaw: where the trials around let "
-                 "most expect, paused ones too. "
+                 "diverged trials where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. "
+                 "auto: gp for up to 250 trials of up to 20 parameters and one objective, in studies of up to 1,000 trials, else "
+                 "tpe, and tpe with learn_from; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
                  "grid tries every combination once."),
     STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
            .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "
