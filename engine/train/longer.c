@@ -5,7 +5,9 @@
 #include "base/log.h"
 #include "engine/config/options.h"
 #include "engine/train/job/schedule.h"
+#include "engine/train/room/gemm_tuning.h"
 #include "engine/train/run_end.h"
+#include "kernels/devices/devices.h"
 
 #include <string.h>
 
@@ -84,13 +86,26 @@ static ft_status check_best(const ft_trainer *t, const json_t *root, int64_t pla
                    (long long)old, (long long)old);
 }
 
+// Which sizes are measured depends on how often they come in the whole run.
+static ft_status check_products(const ft_trainer *t, int64_t planned, const char *path) {
+    if (!ft_gemm_tuning_is_auto(t->room.config) || !ft_gemms_have(t->room.device)) return FT_OK;
+    ft_fail(FT_INVALID, path, "this run of %lld steps cannot go on to %lld: device.gemm_tuning = auto chooses products by the number of steps", (long long)planned,
+            (long long)t->room.plan.total_steps);
+    ft_hint("so many steps from the first on: ftengine train %s/config.ini output.exists=new %s=%lld", t->dir, steps_key, (long long)t->room.plan.total_steps);
+    return FT_INVALID;
+}
+
 ft_status ft_longer_check(const ft_trainer *t, const json_t *root, const char *path) {
     const json_t *saved = json_object_get(root, "run");
     int64_t planned, step;
     FT_TRY(ft_json_int(saved, path, total_key, 0, 0, INT64_MAX, &planned));
     FT_TRY(ft_json_int(root, path, "step", 0, 0, INT64_MAX, &step));
-    if (planned == t->room.plan.total_steps) return check_wish(t, saved, path);
+    if (planned == t->room.plan.total_steps) {
+        FT_TRY(check_wish(t, saved, path));
+        return step < planned ? check_best(t, root, planned, step, path) : FT_OK;
+    }
     FT_TRY(check_fewer(t, planned, step, path));
+    FT_TRY(check_products(t, planned, path));
     FT_TRY(ft_longer_check_rates(t->room.config, planned, t->room.plan.total_steps, step, t->dir, path));
     FT_TRY(check_best(t, root, planned, step, path));
     return FT_OK;

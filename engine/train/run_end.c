@@ -97,6 +97,21 @@ ft_status ft_run_end_keep_best(ft_trainer *t) {
     return status;
 }
 
+ft_status ft_run_end_forget(const ft_trainer *t) {
+    ft_arena arena = {0};
+    const char *checkpoints = ft_path_join(&arena, t->dir, "checkpoints");
+    DIR *d = checkpoints != NULL && ft_trainer_leads(t) ? opendir(checkpoints) : NULL;
+    ft_status status = checkpoints != NULL ? FT_OK : FT_NO_MEMORY;
+    for (struct dirent *e; d != NULL && status == FT_OK && (e = readdir(d)) != NULL;) {
+        if (strncmp(e->d_name, "best-", 5) != 0) continue;
+        const char *path = ft_path_join(&arena, checkpoints, e->d_name);
+        status = path != NULL ? ft_remove_tree(path) : FT_NO_MEMORY;
+    }
+    if (d != NULL) closedir(d);
+    ft_arena_free(&arena);
+    return status;
+}
+
 static ft_status put_back(const ft_trainer *t, const char *path, const char *used, ft_arena *arena) {
     const char *result = ft_run_result(t->room.config), *kept = ft_path_join(arena, path, result);
     const char *model = ft_path_join(arena, t->dir, result), *lines = ft_path_join(arena, path, predictions);

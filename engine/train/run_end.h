@@ -16,6 +16,8 @@ void ft_run_end_note(ft_trainer *t);
 // The best model of the state so far is about to be replaced.
 ft_status ft_run_end_keep_best(ft_trainer *t);
 bool ft_run_end_has_best(const ft_trainer *t, int64_t step); // kept
+// Of a run that begins anew here: what an earlier one kept is none of its own.
+ft_status ft_run_end_forget(const ft_trainer *t);
 // Once the checkpoint counts on it: the best model is that of the state again, if it was replaced at an end that does not count.
 ft_status ft_run_end_put_back(ft_trainer *t);
 

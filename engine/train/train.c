@@ -61,6 +61,7 @@ static ft_status train_in(ft_trainer *t) {
         bool found; // a refused resume leaves the old run as it is
         FT_TRY(ft_checkpoint_resume(t, &found));
         if (!found) FT_TRY(ft_longer_check_gone(t));
+        if (!found) FT_TRY(ft_run_end_forget(t));
         if (!found) ft_info("nothing to resume in %s, starting anew", t->dir);
     }
     ft_status outcome = run(t);

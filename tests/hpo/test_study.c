@@ -93,8 +93,8 @@ static void test_killed(void **state) {
     for (int i = 0; i < 200 && code != 0; i++) {
         pid_t pid = tune_beside(name, 0, more);
         seed = seed * 1103515245u + 12345u;
-        if (i < 12) {
-            pause_ms(5 + (double)(seed >> 16) / 65536 * 240);
+        if (i < 12 || (i < 150 && starts_of(name, 12) <= 12)) { // a slow machine has begun no trial by then
+            pause_ms((5 + (double)(seed >> 16) / 65536 * 240) * (1 + i / 12));
             kill(pid, SIGKILL);
         }
         code = end_of(pid);

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "base/stop.h"
 #include "engine/train/room/gemm_tuning.h"
+#include "engine/train/room/observer.h"
 #include "kernels/devices/devices.h"
 
 #include <errno.h>
@@ -148,6 +149,7 @@ static ft_status wait_for_lock(const ft_gemm_cache *c) {
         const int asked = ft_stop_signal();
         if (asked != 0)
             return ft_fail(ft_stop_status(asked), NULL, "stopped while another process measures matrix products");
+        ft_run_alive(NULL, 0, 0, false); // a worker that waits does not hang
         nanosleep(&pause, NULL);
     }
     return FT_OK;
