@@ -148,9 +148,15 @@ def verdicts(cells, by_draw, clock):
             lines.append(f"{NAMES[rival]}: nothing of ours takes so few seconds")
             continue
         shared = sorted(set(by_draw[best]) & set(by_draw[rival]))
-        d, half = paired([100 * by_draw[best][k] for k in shared], [100 * by_draw[rival][k] for k in shared]) if len(shared) > 1 else (0.0, 0.0)
+        words = f"{NAMES[rival]}: {NAMES[best]}"
+        times = f"in {cells[best][clock] / cells[rival][clock]:.2f} times the seconds"
+        ours, theirs = [100 * by_draw[best][k] for k in shared], [100 * by_draw[rival][k] for k in shared]
+        if len(shared) < 2:  # a draw alone has no interval
+            lines.append(f"{words} {sum(ours) - sum(theirs):+.1f} points {times}, one draw" if shared else f"{words} has no draw in common")
+            continue
+        d, half = paired(ours, theirs)
         word = "ahead" if d - half > 0 else "behind" if d + half < 0 else "no difference that is significant"
-        lines.append(f"{NAMES[rival]}: {NAMES[best]} {d:+.1f} points (95% interval {d - half:+.1f} to {d + half:+.1f}) in {cells[best][clock] / cells[rival][clock]:.2f} times the seconds: {word}")
+        lines.append(f"{words} {d:+.1f} points (95% interval {d - half:+.1f} to {d + half:+.1f}) {times}: {word}")
     return lines
 
 
