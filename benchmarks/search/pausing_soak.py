@@ -12,7 +12,6 @@ What must hold, and the exit code says whether it does: every trial has ended on
 mean something; Optuna saw the paused ones as RUNNING with their values so far, and no trial that had ended changed before its eyes."""
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -25,8 +24,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from common import RESULTS, ROOT, provenance  # noqa: E402
+from soak import FIXTURE, digest  # noqa: E402
 
-FIXTURE = os.path.join(ROOT, "tests", "vectors", "trainer")
 CONFIG = f"""[model]
 path = {FIXTURE}/model
 hidden_dropout = 0.1
@@ -94,11 +93,6 @@ def workers_of(pid):
     except OSError:
         pass  # one has gone meanwhile
     return found
-
-
-def digest(path):
-    with open(path, "rb") as f:
-        return hashlib.sha256(f.read()).hexdigest()
 
 
 def evaluations(run):

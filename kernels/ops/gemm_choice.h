@@ -29,8 +29,8 @@ typedef struct ft_gemm_choice {
     bool asked;                             // a product of this device has asked for it
 } ft_gemm_choice;
 
-// How a shape is measured: so many algorithms, each so many times and once before.
 enum { FT_GEMM_DRIVER = 96 }; // characters that name a driver
+// How a shape is measured: so many algorithms, each so many times and once before.
 enum { FT_GEMM_CANDIDATES = 16, FT_GEMM_ROUNDS = 5, FT_GEMM_RUNS = FT_GEMM_CANDIDATES * (FT_GEMM_ROUNDS + 1) };
 
 #endif

@@ -4,6 +4,7 @@
 #include "tests/hpo/study_case.h"
 
 #include "hpo/search/gp/lessons.h"
+#include "hpo/search/sampler.h"
 
 static const char *config_of(const char *name, const char *space) {
     static char path[64];
@@ -151,6 +152,23 @@ static int set_up(void **state) {
     return 0;
 }
 
+// Who `auto` is: what learns from others, and what has thousands of trials, is tpe's.
+static void test_auto(void **state) {
+    const struct {
+        const char *sampler, *pruner, *learn_from;
+        int64_t trials;
+        ft_sampler_kind kind;
+    } cases[] = {{"auto", "none", "", 30, FT_SAMPLER_AUTO},           {"auto", "median", "", 1000, FT_SAMPLER_AUTO},
+                 {"auto", "none", "", 0, FT_SAMPLER_AUTO},            {"auto", "none", "", 1001, FT_SAMPLER_TPE},
+                 {"auto", "none", "other", 30, FT_SAMPLER_TPE},       {"gp", "none", "other", 5000, FT_SAMPLER_GP},
+                 {"auto", "freeze_thaw", "", 5000, FT_SAMPLER_AUTO}, {"tpe", "none", "", 30, FT_SAMPLER_TPE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ft_study_options options = {.sampler = cases[i].sampler, .pruner = cases[i].pruner, .learn_from = cases[i].learn_from,
+                                          .trials = cases[i].trials, .multivariate = "auto", .bandwidth = "auto"};
+        if (ft_study_sampler_options(&options).kind != cases[i].kind) fail_msg("case %zu", i);
+    }
+}
+
 int main(int argc, char **argv) {
     be_a_worker(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -158,6 +176,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_fixed),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_nothing_to_learn),
+        cmocka_unit_test(test_auto),
     };
     return cmocka_run_group_tests(tests, set_up, remove_scratch);
 }
