@@ -27,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import common  # noqa: E402
 from search_unseen_problems import PROBLEMS, half  # noqa: E402
+from search_unseen_rivals import RIVALS  # noqa: E402
 
 MARKS = (25, 50, 100, 200, 500, 1000)
 OURS = {"ftengine gp": "gp=1", "ftengine cmaes": "cmaes=1,branch_split=1,branch_joint=1,fine=1", "ftengine tpe": "branch_split=1,branch_joint=1,fine=1"}
@@ -93,7 +94,8 @@ class Study:
 
 def one_study(problem, sampler, program, seed, trials):
     function, noise = PROBLEMS[problem][1], random.Random(f"{problem} {seed}")
-    study, start, found, observed, marks, failed = Study(sampler, program, seed), time.process_time(), None, None, {}, []
+    study = RIVALS[sampler](problem, function, seed, trials) if sampler in RIVALS else Study(sampler, program, seed)
+    start, found, observed, marks, failed = time.process_time(), None, None, {}, []
     for n in range(1, trials + 1):
         trial = study.trial()
         result = function(trial, noise)
@@ -207,7 +209,7 @@ def main():
     parser.add_argument("--program")
     parser.add_argument("--work", default="search_unseen.jsonl")
     parser.add_argument("--half", choices=("choose", "report"), default="choose")
-    parser.add_argument("--sampler", help="|".join([*OURS, *OPTUNA]) + ", or settings of search_quality")
+    parser.add_argument("--sampler", help="|".join([*OURS, *OPTUNA, *RIVALS]) + ", or settings of search_quality")
     parser.add_argument("--family", nargs="*")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=0)
