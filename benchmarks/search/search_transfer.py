@@ -1,6 +1,6 @@
-"""study.learn_from beside a cold start, on problems of search_unseen.py's half "choose".
+"""study.learn_from beside a cold start, on problems of search_unseen.py.
 
-    python search_transfer.py run --program BUILD/benchmarks/search_quality [--problems 12] [--seeds 3] [--trials 50]
+    python search_transfer.py run --program BUILD/benchmarks/search_quality [--half choose|report] [--problems 12] [--seeds 3] [--trials 50]
     python search_transfer.py report
 
 Of each problem other studies are made with the same sampler: `shifted` instances of it (every number moved by a normal step of a tenth of its
@@ -101,9 +101,9 @@ def one(problem, kind, sampler, program, seed, trials):
     return {"problem": problem, "kind": kind, "sampler": sampler, "seed": seed, "best": marks}
 
 
-def names(count):
+def names(count, which):
     """A mixture of families, in an order that a hash decides."""
-    chosen = [p for p in sorted(PROBLEMS, key=lambda p: random.Random("transfer " + p).random()) if half(p) == "choose"]
+    chosen = [p for p in sorted(PROBLEMS, key=lambda p: random.Random("transfer " + p).random()) if half(p) == which]
     families = {}
     for p in chosen:
         families.setdefault(PROBLEMS[p][0], []).append(p)
@@ -114,7 +114,7 @@ def names(count):
 def run(a):
     done = {(s["problem"], s["kind"], s["sampler"], s["seed"]) for s in unseen.load(a.work)}
     for seed in range(a.seeds):
-        for problem in names(a.problems):
+        for problem in names(a.problems, a.half):
             for sampler in a.samplers:
                 for kind in KINDS:
                     if (problem, kind, sampler, seed) not in done:
@@ -136,30 +136,32 @@ def report(a):
 
     def rank(problem, value):
         return 1.0 if value is None else bisect.bisect_left(losses[problem], value) / 5000
-    for sampler in sorted({s["sampler"] for s in studies}):
+    by = {}
+    for s in studies:
+        by.setdefault((s["problem"], s["sampler"], s["kind"]), []).append(s["best"])
+    samplers = sorted({s["sampler"] for s in studies})
+    for which, warm_of, cold_of in [(h, w, c) for h in ("choose", "report") for w in samplers for c in samplers]:
         for kind in ("shifted", "strange"):
             for mark in map(str, MARKS):
-                wins, worse, by_problem = [], [], {}
-                for p in sorted(losses):
-                    cold = [s["best"][mark] for s in studies if (s["problem"], s["sampler"], s["kind"]) == (p, sampler, "cold")]
-                    warm = [s["best"][mark] for s in studies if (s["problem"], s["sampler"], s["kind"]) == (p, sampler, kind)]
-                    if not cold or not warm:
-                        continue
-                    wins.append(unseen.share(warm, cold))
-                    worse.append(common.mean([rank(p, v) for v in warm]) - common.mean([rank(p, v) for v in cold]))
-                    by_problem[p] = [wins[-1], worse[-1]]
+                wins, worse = [], {}
+                for p in sorted(p for p in losses if half(p) == which):
+                    warm, cold = ([best[mark] for best in by.get(k, [])] for k in ((p, warm_of, kind), (p, cold_of, "cold")))
+                    if cold and warm:
+                        wins.append(unseen.share(warm, cold))
+                        worse[p] = common.mean([rank(p, v) for v in warm]) - common.mean([rank(p, v) for v in cold])
                 if wins:
-                    rows.append({"sampler": sampler, "sources": kind, "trials": int(mark), "problems": len(wins), "better": common.mean(wins),
-                                 "rank": common.mean(worse), "worst": max(worse), "worst_problem": max(by_problem, key=lambda p: by_problem[p][1])})
+                    rows.append({"half": which, "warm": warm_of, "cold": cold_of, "sources": kind, "trials": int(mark), "problems": len(wins),
+                                 "better": common.mean(wins), "rank": common.mean(list(worse.values())),
+                                 "over": sorted(p for p in worse if worse[p] > 0.02), "worst": max(worse.values()), "worst_problem": max(worse, key=worse.get)})
     seeds = len({s["seed"] for s in studies})
     document = dict(common.provenance(), rows=rows, seeds=seeds, studies=studies)
     text = common.title_lines(document, "study.learn_from beside a cold start")
-    text += [f"Problems of the half \"choose\", up to {seeds} seeds, two sources of 40 trials each. better: how often the warm study's best trial is better (ties half).",
-             "rank: how much larger, in the mean, the share of random points is that beat its best trial; worst: on the worst problem.", "",
-             "| sampler | sources | trials | problems | better | rank | worst |", "|---|---|---|---|---|---|---|"]
+    text += [f"Up to {seeds} seeds, two sources of 40 trials each. better: how often the warm study's best trial is better (ties half). rank: how much larger,",
+             "in the mean, the share of random points is that beat its best trial; over: problems where that is more than 2 %; worst: on the worst one.", "",
+             "| half | warm | cold | sources | trials | problems | better | rank | over | worst |", "|---|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
-        text.append(f"| {r['sampler']} | {r['sources']} | {r['trials']} | {r['problems']} | {100 * r['better']:.0f} % | {100 * r['rank']:+.2f} % | "
-                    f"{100 * r['worst']:+.2f} % ({r['worst_problem']}) |")
+        text.append(f"| {r['half']} | {r['warm']} | {r['cold']} | {r['sources']} | {r['trials']} | {r['problems']} | {100 * r['better']:.0f} % | "
+                    f"{100 * r['rank']:+.2f} % | {len(r['over'])} | {100 * r['worst']:+.2f} % ({r['worst_problem']}) |")
     common.write_results(os.path.join(common.RESULTS, "search_transfer"), document, "\n".join(text) + "\n")
 
 
@@ -168,6 +170,7 @@ def main():
     parser.add_argument("what", choices=("run", "report"))
     parser.add_argument("--program")
     parser.add_argument("--work", default="search_transfer.jsonl")
+    parser.add_argument("--half", choices=("choose", "report"), default="choose")
     parser.add_argument("--problems", type=int, default=12)
     parser.add_argument("--samplers", nargs="*", default=["ftengine gp", "ftengine tpe"])
     parser.add_argument("--seeds", type=int, default=3)

@@ -1,19 +1,23 @@
-"""Samplers on problems that nobody tuned them for: ftengine's TPE and Gaussian process beside Optuna's TPE, GPSampler and CmaEsSampler.
+"""Samplers on problems that nobody tuned them for: ftengine's TPE and Gaussian process beside Optuna's TPE, GPSampler, CmaEsSampler and AutoSampler,
+SMAC3 and HEBO.
 
     python search_unseen.py run --program BUILD/benchmarks/search_quality --half choose|report --sampler NAME [--seeds 2] [--trials 100]
     python search_unseen.py report
 
-Needs Optuna for its samplers (torch and scipy for gp, cmaes for cma). run appends a line a study to results/search_unseen.jsonl.gz's
+Needs Optuna for its samplers (torch and scipy for gp, cmaes for cma), smac, HEBO for theirs. AutoSampler (optunahub) is not run: where a parameter is
+a choice or some trials lack it, it asks TPESampler, else, up to 250 trials, GPSampler, whose studies stand for its own. run appends a line a study to results/search_unseen.jsonl.gz's
 working copy and leaves out what is there, so it can be stopped and started again; report reads all of them and writes
 results/search_unseen.{md,json}. Problems (search_unseen_problems.py) are split by a hash of their names: settings were chosen on one half.
 
 A comparison is of one problem, budget and pair of seeds: whose best trial so far (by what was observed) has the smaller true value. Its
 share of wins, ties half, is averaged over seeds, then over problems; intervals are of a bootstrap over problems, since seeds and budgets of one are
-not independent. A diverged trial is told as failed, which costs its trial.
+not independent. A diverged trial is told as failed, which costs its trial. Whether one is significantly worse on a problem is asked with the
+Mann-Whitney test and Holm's correction over problems, where there are seeds enough.
 """
 import argparse
 import gzip
 import json
+import math
 import os
 import random
 import subprocess
@@ -26,6 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import common  # noqa: E402
+from search_quality import holm, mann_whitney  # noqa: E402
 from search_unseen_problems import PROBLEMS, half  # noqa: E402
 from search_unseen_rivals import RIVALS  # noqa: E402
 
@@ -165,6 +170,64 @@ def compare(studies, first, second, which):
     return rows
 
 
+def add_automatic(studies):
+    """Optuna's AutoSampler by its rules; see above. mixed, conditional and tuning problems have choices."""
+    for problem, (family, _) in PROBLEMS.items():
+        of = studies.get(("optuna gp" if family in ("bbob", "noisy") else "optuna tpe", problem), [])
+        if of:
+            studies["optuna auto", problem] = of
+
+
+def hardest(rows, first):
+    """Of each family the rival that `first` beats least, at a mark."""
+    found = {}
+    for r in rows:
+        if r["half"] == "report" and r["first"] == first and not r["second"].startswith("ftengine"):
+            for family, (value, count) in r["families"].items():
+                key = (family, r["trials"])
+                if key not in found or value < found[key]["better"]:
+                    found[key] = {"family": family, "trials": r["trials"], "rival": r["second"], "better": value, "problems": count}
+    return [found[k] for k in sorted(found)]
+
+
+def ranks(studies):
+    """{mark: {sampler: median rank}} on the reported half's problems that all have; a sampler takes part that has nearly all of them."""
+    problems, out = [p for p in PROBLEMS if half(p) == "report"], []
+    for mark in map(str, MARKS):
+        of = {}
+        for sampler in sorted({k[0] for k in studies}):
+            of[sampler] = {p for p in problems if at(studies, sampler, p, mark)}
+        of = {k: v for k, v in of.items() if len(v) >= 0.9 * len(problems)}
+        if len(of) < 3:
+            continue
+        all_have, place = sorted(set.intersection(*of.values())), {k: [] for k in of}
+        for p in all_have:
+            wins = {k: common.mean([share(at(studies, k, p, mark), at(studies, other, p, mark)) for other in of if other != k]) for k in of}
+            for k in of:
+                place[k].append(1 + sum(wins[o] > wins[k] for o in of) + 0.5 * sum(wins[o] == wins[k] for o in of if o != k))
+        out.append({"trials": int(mark), "problems": len(all_have),
+                    "ranks": {k: [common.median(v), common.mean(v)] for k, v in sorted(place.items(), key=lambda kv: common.mean(kv[1]))}})
+    return out
+
+
+def significance(studies, first, second, seeds=20):
+    """Problems of the reported half where one is better than the other after Holm's correction over them."""
+    out = []
+    for mark in map(str, MARKS):
+        rows = []
+        for problem in PROBLEMS:
+            a, b = ([math.inf if v is None else v for v in at(studies, s, problem, mark)] for s in (first, second))
+            if half(problem) == "report" and min(len(a), len(b)) >= seeds:
+                better, p = mann_whitney(a, b)
+                rows.append({"problem": problem, "better": better, "p": p})
+        if rows:
+            holm(rows)
+            out.append({"first": first, "second": second, "trials": int(mark), "problems": len(rows),
+                        "better": sorted(r["problem"] for r in rows if r["holm"] < 0.05 and r["better"] > 0.5),
+                        "worse": sorted(r["problem"] for r in rows if r["holm"] < 0.05 and r["better"] < 0.5)})
+    return out
+
+
 def report(a):
     lines = load(HISTORIES) + load(a.work)
     lines.sort(key=lambda s: max(map(int, s["best"]), default=0))  # of one study the longest
@@ -172,7 +235,8 @@ def report(a):
     studies = {}
     for s in kept:
         studies.setdefault((s["sampler"], s["problem"]), []).append(s)
-    samplers = sorted({s["sampler"] for s in kept})
+    add_automatic(studies)
+    samplers = sorted({k[0] for k in studies})
     rows = []
     for which in ("choose", "report"):
         for first in samplers:
@@ -184,6 +248,7 @@ def report(a):
         if PROBLEMS[s["problem"]][0] == "tuning" and "50" in s["best"]:
             failed.setdefault((half(s["problem"]), s["sampler"]), []).append(sum(20 < n <= 50 for n in s["failed"]))
     document = dict(common.provenance(), rows=rows, problems={p: [f, half(p)] for p, (f, _) in PROBLEMS.items()},
+                    hardest=hardest(rows, "ftengine gp"), ranks=ranks(studies), significance=significance(studies, "ftengine gp", "optuna tpe"),
                     diverged=[{"half": h, "sampler": s, "of_trials_21_to_50": common.mean(v), "studies": len(v)} for (h, s), v in sorted(failed.items())])
     if a.note:
         document["note"] = a.note
@@ -196,7 +261,16 @@ def report(a):
         families = ", ".join(f"{f} {100 * v:.0f} % ({n})" for f, (v, n) in r["families"].items())
         text.append(f"| {r['half']} | {r['first']} | {r['second']} | {r['trials']} | {r['problems']} | {100 * r['better']:.0f} % | "
                     f"{100 * r['low']:.0f} to {100 * r['high']:.0f} % | {families} |")
-    text += ["", "Diverged trials among trials 21 to 50 of the fine-tuning problems, mean a study:", ""]
+    text += ["", "## The hardest rival of each family, for ftengine gp on the reported half", "", "| family | trials | rival | better | problems |", "|---|---|---|---|---|"]
+    text += [f"| {r['family']} | {r['trials']} | {r['rival']} | {100 * r['better']:.0f} % | {r['problems']} |" for r in document["hardest"]]
+    text += ["", "## Ranks among all that ran nearly all reported problems: median (mean)", ""]
+    for r in document["ranks"]:
+        text.append(f"- {r['trials']} trials, {r['problems']} problems: " + ", ".join(f"{k} {v[0]:g} ({v[1]:.1f})" for k, v in r["ranks"].items()))
+    text += ["", "## Significantly better or worse, 20 seeds and more, Holm's correction over problems", ""]
+    for r in document["significance"]:
+        text.append(f"- {r['first']} beside {r['second']}, {r['trials']} trials, {r['problems']} problems: better on {len(r['better'])} "
+                    f"({', '.join(r['better']) or 'none'}), worse on {len(r['worse'])} ({', '.join(r['worse']) or 'none'})")
+    text += ["", "## Diverged trials", "", "Diverged trials among trials 21 to 50 of the fine-tuning problems, mean a study:", ""]
     text += [f"- {d['half']}, {d['sampler']}: {d['of_trials_21_to_50']:.1f} of 30 ({d['studies']} studies)" for d in document["diverged"]]
     common.write_results(os.path.join(common.RESULTS, "search_unseen"), document, "\n".join(text) + "\n")
     with gzip.GzipFile(HISTORIES, "wb", mtime=0) as out:

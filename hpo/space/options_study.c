@@ -55,7 +55,7 @@ static const ft_option rows[] = {
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
                  "diverged trials where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. "
                  "auto: gp for up to 250 trials of up to 20 parameters and one objective, in studies of up to 1,000 trials, else "
-                 "tpe, and tpe with learn_from; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
+                 "tpe; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
                  "grid tries every combination once."),
     STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
            .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "

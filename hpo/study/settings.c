@@ -41,10 +41,9 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
                    : strcmp(kind, "cmaes") == 0        ? FT_SAMPLER_CMAES
                    : strcmp(kind, "auto") == 0         ? FT_SAMPLER_AUTO
                                                        : FT_SAMPLER_TPE;
-    // Thousands of trials are cheap ones, which would wait for a Gaussian process; and what other studies know has been
-    // shown to help tpe alone. Freeze-thaw chooses by itself.
+    // Thousands of trials are cheap ones, which would wait for a Gaussian process. Freeze-thaw chooses by itself.
     const bool pauses = strcmp(o->pruner, "freeze_thaw") == 0;
-    if (options.kind == FT_SAMPLER_AUTO && !pauses && (o->trials > MANY_TRIALS || o->learn_from[0] != '\0')) options.kind = FT_SAMPLER_TPE;
+    if (options.kind == FT_SAMPLER_AUTO && !pauses && o->trials > MANY_TRIALS) options.kind = FT_SAMPLER_TPE;
     if (strcmp(multivariate, "auto") != 0)
         options.multivariate = strcmp(multivariate, "on") == 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     options.seed = (uint64_t)o->seed;

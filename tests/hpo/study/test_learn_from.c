@@ -152,7 +152,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-// Who `auto` is: what learns from others, and what has thousands of trials, is tpe's.
+// Who `auto` is: what has thousands of trials is tpe's.
 static void test_auto(void **state) {
     const struct {
         const char *sampler, *pruner, *learn_from;
@@ -160,7 +160,7 @@ static void test_auto(void **state) {
         ft_sampler_kind kind;
     } cases[] = {{"auto", "none", "", 30, FT_SAMPLER_AUTO},           {"auto", "median", "", 1000, FT_SAMPLER_AUTO},
                  {"auto", "none", "", 0, FT_SAMPLER_AUTO},            {"auto", "none", "", 1001, FT_SAMPLER_TPE},
-                 {"auto", "none", "other", 30, FT_SAMPLER_TPE},       {"gp", "none", "other", 5000, FT_SAMPLER_GP},
+                 {"auto", "none", "other", 30, FT_SAMPLER_AUTO},      {"gp", "none", "other", 5000, FT_SAMPLER_GP},
                  {"auto", "freeze_thaw", "", 5000, FT_SAMPLER_AUTO}, {"tpe", "none", "", 30, FT_SAMPLER_TPE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ft_study_options options = {.sampler = cases[i].sampler, .pruner = cases[i].pruner, .learn_from = cases[i].learn_from,
