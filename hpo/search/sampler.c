@@ -160,17 +160,16 @@ static ft_sampler_kind kind_of(const ft_sampler *s) {
     return ended(t) > FT_AUTO_GP_TRIALS ? FT_SAMPLER_TPE : FT_SAMPLER_GP;
 }
 
-// What is adopted from others comes on top of a start of this study's own: about half of a start is, whose places say little where others
-// were wrong.
-static int startup(const ft_sampler *s) { return s->options.startup_trials * (s->options.lessons != NULL ? 3 : 2) / 2; }
-
 // Of a Gaussian process and CMA-ES. A trial that failed has told something, and a start that only waits for others might never end.
-static bool begun(const ft_sampler *s) { return ended(s->trials) >= startup(s); }
+// About half of a start with teachers is theirs, and of little use where they are wrong: it is half as long again.
+static bool begun(const ft_sampler *s) {
+    return ended(s->trials) >= s->options.startup_trials + (s->options.lessons != NULL ? s->options.startup_trials / 2 : 0);
+}
 
 static bool starting(const ft_sampler *s) {
     const ft_sampler_kind kind = kind_of(s);
     const bool by_ended = kind == FT_SAMPLER_GP || kind == FT_SAMPLER_CMAES;
-    return by_ended ? !begun(s) : s->trials->finished < startup(s);
+    return by_ended ? !begun(s) : s->trials->finished < s->options.startup_trials;
 }
 
 // The numbers that every trial has; choices that every trial has as TPE draws them beside numbers, which are dropped. All
@@ -299,7 +298,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
     const ft_sampler_kind kind = kind_of(s);
     const bool searches = kind == FT_SAMPLER_TPE || kind == FT_SAMPLER_CMAES;
     if (kind == FT_SAMPLER_GP && begun(s)) return ft_gp_draw_alone(s->trials, &s->options.gp, number, name, distribution, value);
-    if (searches && s->trials->finished >= startup(s)) {
+    if (searches && s->trials->finished >= s->options.startup_trials) {
         bool drawn = false;
         if (s->options.branch_joint && multivariate(s))
             FT_TRY(draw_branch(s, number, name, distribution, value, &drawn));

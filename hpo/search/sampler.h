@@ -42,7 +42,8 @@ typedef struct ft_sampler_options {
     bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
                             // the values that the trial has; multivariate only. Off = Optuna: each alone
     bool plain;             // nothing kept from trial to trial: slow, the same answers
-    // GP and CMA-ES, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always) and
+    // GP and CMA-ES, and what AUTO begins with: startup_trials (ended ones, failed ones among them, and quasi-random always; with
+    // lessons half as many more) and
     // constant_liar (running trials of others count)
     ft_gp_options gp;
     bool long_cmaes; // AUTO goes on by CMA-ES where all parameters are numbers: for comparison, not shown to be better

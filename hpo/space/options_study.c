@@ -66,7 +66,7 @@ static const ft_option rows[] = {
         .elsewhere = "n_startup_trials n_initial_points",
         .help = "Complete and pruned trials before TPE begins; until then values are random. gp: trials that ended, "
                 "failed ones "
-                "too; until then values are quasi-random."),
+                "too; until then values are quasi-random, with learn_from half as many more."),
     BOOL(study.quasi_startup, FREE, "false",
          .help = "Spread the first trials evenly (quasi-random) instead of at random."),
     INT(study.candidates, FREE, "24", 1, 1 << 20, .elsewhere = "n_ei_candidates",
