@@ -342,6 +342,25 @@ static void test_useless_teachers(void **state) {
     ft_arena_free(&arena);
 }
 
+// A Gaussian process whose teachers are wrong begins after 15 trials, not 10: those that it took from them taught it little.
+static void test_longer_start(void **state) {
+    ft_arena arena = {0};
+    ft_lessons l = {0};
+    world w;
+    const ft_distribution u = real(0, 1, false);
+    lessons_of(&l, &arena, 0.4, -1);
+    start(&w, FT_SAMPLER_GP, 5, &l);
+    for (int n = 0; n < 18; n++) {
+        run(&w, 1, 0.45, 1, false);
+        int name;
+        assert_int_equal(ft_trials_name(&w.trials, "x", &name), FT_OK);
+        const bool quasi = ft_trial_find_param(&w.trials.trial[n], name)->value == ft_value_of_uniform(&u, ft_halton(5, "x", name, n));
+        if (n >= 10 && quasi != (n < 15)) fail_msg("trial %d is %squasi-random", n, quasi ? "" : "not ");
+    }
+    stop(&w);
+    ft_arena_free(&arena);
+}
+
 // ---- belief ---------------------------------------------------------------------------------------------------------
 
 static void test_belief(void **state) {
@@ -430,7 +449,8 @@ int main(void) {
         cmocka_unit_test(test_lessons),          cmocka_unit_test(test_weights),
         cmocka_unit_test(test_belief),           cmocka_unit_test(test_same_after_a_kill),
         cmocka_unit_test(test_together),         cmocka_unit_test(test_warm_is_better),
-        cmocka_unit_test(test_useless_teachers), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_useless_teachers), cmocka_unit_test(test_longer_start),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
