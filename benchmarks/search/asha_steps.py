@@ -3,7 +3,7 @@
 
     python3 benchmarks/search/asha_steps.py record         trains 80 trials of configs/tune.ini to their ends, evenly over its space, with
                                                     ten evaluations each; killed, it goes on where it was. About an hour on 2
-                                                    quiet cores. Writes benchmarks/search/asha_curves.jsonl.gz
+                                                    quiet cores. Writes benchmarks/search/curves_reviews.jsonl.gz
     python3 benchmarks/search/asha_steps.py replay         20 seeds on those curves, in seconds: results/asha_steps.md
     python3 benchmarks/search/asha_steps.py freeze-thaw    the same curves and seeds, trials paused and gone on with as hpo/search/curves chooses:
                                                     results/freeze_thaw_steps.md; 2 to 10 s of a core a seed
@@ -41,7 +41,7 @@ ASHA = ["study.pruner=halving", "study.pruner_min_resource=14", "study.pruner_re
 EVALUATIONS = ["eval.steps=14"]
 PARTIAL = os.path.join(common.ROOT, "benchmarks", "search", "asha_partial")
 FINISHED = ("COMPLETE", "PRUNED", "FAIL")
-CURVES = os.path.join(common.ROOT, "benchmarks", "search", "asha_curves.jsonl.gz")
+CURVES = os.path.join(common.ROOT, "benchmarks", "search", "curves_reviews.jsonl.gz")
 TARGET = 0.4
 
 

@@ -147,14 +147,14 @@ static ft_status compare(const recorded_curves *c, ft_tuning *tuning, int64_t tr
 // ---- all of it --------------------------------------------------------------------------------------------------------
 
 static ft_status replay_seed(const recorded_curves *c, int64_t seed, int64_t trials, bool freezes, int count, char **settings) {
-    const char *overrides[64] = {"study.pruner=halving"};
+    const char *overrides[64] = {"study.pruner=halving", NULL, "study.sampler=tpe"}; // auto has a Gaussian process, whose 200 trials take longer
     char text[64];
     ft_config config;
     snprintf(text, sizeof text, "study.seed=%lld", (long long)seed);
     overrides[1] = text;
     for (int i = 0; i < count && i < 60; i++)
-        overrides[2 + i] = settings[i];
-    ft_status status = ft_study_config_load(&config, 0, NULL, 2 + count, overrides);
+        overrides[3 + i] = settings[i];
+    ft_status status = ft_study_config_load(&config, 0, NULL, 3 + count, overrides);
     if (status == FT_OK) {
         ft_tuning tuning = {.config = &config,
                             .options = ft_study_options_of(&config),

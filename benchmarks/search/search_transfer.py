@@ -23,6 +23,7 @@ from search_unseen_problems import PROBLEMS, half  # noqa: E402
 
 MARKS = (15, 25, 50)
 KINDS = {"cold": None, "shifted": 0.1, "strange": "strange"}
+TUNED = [p for p in PROBLEMS if PROBLEMS[p][0] == "tuned"]  # recorded fine-tuning: kind `others` learns from the other tables
 
 
 class Moved:
@@ -32,6 +33,8 @@ class Moved:
         self.trial, self.how, self.key = trial, how, key
 
     def place(self, name, u):
+        if self.how is None:
+            return u
         if self.how == "strange":
             return 1 - u
         return min(1, max(0, u + self.how * random.Random(f"{self.key} {name}").gauss(0, 1)))
@@ -83,12 +86,13 @@ def source(study, function, how, key, trials):
 def one(problem, kind, sampler, program, seed, trials):
     function = PROBLEMS[problem][1]
     study = unseen.Study(sampler, program, seed)
-    for k in range(2 if KINDS[kind] is not None else 0):
+    others = [PROBLEMS[p][1] for p in TUNED if p != problem] if kind == "others" else [function] * (2 if KINDS[kind] is not None else 0)
+    for k, other in enumerate(others):
         study.pipe.stdin.write("cold %d\n" % (1000 + 10 * seed + k))
-        source(study, function, KINDS[kind], f"{problem} {seed} {k}", 40)
+        source(study, other, KINDS.get(kind), f"{problem} {seed} {k}", 40)
         study.pipe.stdin.write("learn source%d\n" % k)
     study.pipe.stdin.write(f"study {seed}\n")
-    noise, observed, found, marks = random.Random(f"{problem} {seed}"), None, None, {}
+    noise, observed, found, marks, path = random.Random(f"{problem} {seed}"), None, None, {}, []
     for n in range(1, trials + 1):
         trial = study.trial()
         result = function(trial, noise)
@@ -97,8 +101,10 @@ def one(problem, kind, sampler, program, seed, trials):
             observed, found = result
         if n in MARKS:
             marks[str(n)] = found
+        path.append(found)
     study.close()
-    return {"problem": problem, "kind": kind, "sampler": sampler, "seed": seed, "best": marks}
+    line = {"problem": problem, "kind": kind, "sampler": sampler, "seed": seed, "best": marks}
+    return dict(line, path=path) if problem in TUNED else line
 
 
 def names(count, which):
@@ -114,9 +120,9 @@ def names(count, which):
 def run(a):
     done = {(s["problem"], s["kind"], s["sampler"], s["seed"]) for s in unseen.load(a.work)}
     for seed in range(a.seeds):
-        for problem in names(a.problems, a.half):
+        for problem in TUNED if a.tuned else names(a.problems, a.half):
             for sampler in a.samplers:
-                for kind in KINDS:
+                for kind in ("cold", "others") if a.tuned else KINDS:
                     if (problem, kind, sampler, seed) not in done:
                         line = json.dumps(one(problem, kind, sampler, a.program, seed, a.trials))
                         with open(a.work, "a") as out:
@@ -141,7 +147,7 @@ def report(a):
         by.setdefault((s["problem"], s["sampler"], s["kind"]), []).append(s["best"])
     samplers = sorted({s["sampler"] for s in studies})
     for which, warm_of, cold_of in [(h, w, c) for h in ("choose", "report") for w in samplers for c in samplers]:
-        for kind in ("shifted", "strange"):
+        for kind in ("shifted", "strange", "others"):
             for mark in map(str, MARKS):
                 wins, worse = [], {}
                 for p in sorted(p for p in losses if half(p) == which):
@@ -154,7 +160,14 @@ def report(a):
                                  "better": common.mean(wins), "rank": common.mean(list(worse.values())),
                                  "over": sorted(p for p in worse if worse[p] > 0.02), "worst": max(worse.values()), "worst_problem": max(worse, key=worse.get)})
     seeds = len({s["seed"] for s in studies})
-    document = dict(common.provenance(), rows=rows, seeds=seeds, studies=studies)
+    goals, tuned = {}, {}
+    for s in unseen.load(unseen.HISTORIES):
+        goals.setdefault((s["sampler"], s["problem"]), []).append(s)
+    for s in studies:
+        if "path" in s:
+            tuned.setdefault((f"{s['sampler']}, {'cold' if s['kind'] == 'cold' else 'warm'}", s["problem"]), []).append(s)
+    until = unseen.trials_until(goals, tuned)
+    document = dict(common.provenance(), rows=rows, seeds=seeds, trials_until=until, studies=studies)
     text = common.title_lines(document, "study.learn_from beside a cold start")
     text += [f"Up to {seeds} seeds, two sources of 40 trials each. better: how often the warm study's best trial is better (ties half). rank: how much larger,",
              "in the mean, the share of random points is that beat its best trial; over: problems where that is more than 2 %; worst: on the worst one.", "",
@@ -162,6 +175,7 @@ def report(a):
     for r in rows:
         text.append(f"| {r['half']} | {r['warm']} | {r['cold']} | {r['sources']} | {r['trials']} | {r['problems']} | {100 * r['better']:.0f} % | "
                     f"{100 * r['rank']:+.2f} % | {len(r['over'])} | {100 * r['worst']:+.2f} % ({r['worst_problem']}) |")
+    text += unseen.lines_until(until)
     common.write_results(os.path.join(common.RESULTS, "search_transfer"), document, "\n".join(text) + "\n")
 
 
@@ -172,6 +186,7 @@ def main():
     parser.add_argument("--work", default="search_transfer.jsonl")
     parser.add_argument("--half", choices=("choose", "report"), default="choose")
     parser.add_argument("--problems", type=int, default=12)
+    parser.add_argument("--tuned", action="store_true", help="tables of recorded fine-tuning, each warm by the others")
     parser.add_argument("--samplers", nargs="*", default=["ftengine gp", "ftengine tpe"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=50)

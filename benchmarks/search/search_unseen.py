@@ -100,7 +100,7 @@ class Study:
 def one_study(problem, sampler, program, seed, trials):
     function, noise = PROBLEMS[problem][1], random.Random(f"{problem} {seed}")
     study = RIVALS[sampler](problem, function, seed, trials) if sampler in RIVALS else Study(sampler, program, seed)
-    start, found, observed, marks, failed = time.process_time(), None, None, {}, []
+    start, found, observed, marks, failed, path = time.process_time(), None, None, {}, [], []
     for n in range(1, trials + 1):
         trial = study.trial()
         result = function(trial, noise)
@@ -111,8 +111,10 @@ def one_study(problem, sampler, program, seed, trials):
             observed, found = result
         if n in MARKS:
             marks[str(n)] = found
+        path.append(found)
     study.close()
-    return {"problem": problem, "sampler": sampler, "seed": seed, "best": marks, "failed": failed, "python_seconds": round(time.process_time() - start, 2)}
+    line = {"problem": problem, "sampler": sampler, "seed": seed, "best": marks, "failed": failed, "python_seconds": round(time.process_time() - start, 2)}
+    return dict(line, path=path) if PROBLEMS[problem][0] == "tuned" else line
 
 
 def load(path):
@@ -228,6 +230,26 @@ def significance(studies, first, second, seeds=20):
     return out
 
 
+def trials_until(goals, studies):
+    """Of recorded fine-tuning: after how many trials the median of {(sampler, problem): studies} is as good as that of the studies of Optuna's TPE in
+    `goals` after 100."""
+    out = []
+    for sampler, problem in sorted(k for k in studies if PROBLEMS[k[1]][0] == "tuned"):
+        goal = [s["path"][99] for s in goals.get(("optuna tpe", problem), []) if len(s["path"]) >= 100]
+        paths = [s["path"] for s in studies[sampler, problem]]
+        if goal:
+            longest = min(map(len, paths))
+            reached = next((n + 1 for n in range(longest) if common.median([p[n] for p in paths]) <= common.median(goal)), None)
+            out.append({"problem": problem, "sampler": sampler, "seeds": len(paths), "goal": common.median(goal), "trials": reached, "of": longest})
+    return out
+
+
+def lines_until(rows):
+    return ["", "## Recorded fine-tuning: trials until the median study is as good as Optuna's TPE after 100", "",
+            "| table | sampler | seeds | error to reach | trials |", "|---|---|---|---|---|",
+            *(f"| {r['problem']} | {r['sampler']} | {r['seeds']} | {r['goal']:.4f} | {r['trials'] or 'not in ' + str(r['of'])} |" for r in rows)]
+
+
 def report(a):
     lines = load(HISTORIES) + load(a.work)
     lines.sort(key=lambda s: max(map(int, s["best"]), default=0))  # of one study the longest
@@ -249,6 +271,7 @@ def report(a):
             failed.setdefault((half(s["problem"]), s["sampler"]), []).append(sum(20 < n <= 50 for n in s["failed"]))
     document = dict(common.provenance(), rows=rows, problems={p: [f, half(p)] for p, (f, _) in PROBLEMS.items()},
                     hardest=hardest(rows, "ftengine gp"), ranks=ranks(studies), significance=significance(studies, "ftengine gp", "optuna tpe"),
+                    trials_until=trials_until(studies, studies),
                     diverged=[{"half": h, "sampler": s, "of_trials_21_to_50": common.mean(v), "studies": len(v)} for (h, s), v in sorted(failed.items())])
     if a.note:
         document["note"] = a.note
@@ -270,6 +293,7 @@ def report(a):
     for r in document["significance"]:
         text.append(f"- {r['first']} beside {r['second']}, {r['trials']} trials, {r['problems']} problems: better on {len(r['better'])} "
                     f"({', '.join(r['better']) or 'none'}), worse on {len(r['worse'])} ({', '.join(r['worse']) or 'none'})")
+    text += lines_until(document["trials_until"])
     text += ["", "## Diverged trials", "", "Diverged trials among trials 21 to 50 of the fine-tuning problems, mean a study:", ""]
     text += [f"- {d['half']}, {d['sampler']}: {d['of_trials_21_to_50']:.1f} of 30 ({d['studies']} studies)" for d in document["diverged"]]
     common.write_results(os.path.join(common.RESULTS, "search_unseen"), document, "\n".join(text) + "\n")
