@@ -29,7 +29,7 @@ endfunction()
 # Labels of tests that are not even built, as a regular expression (`make sanitize LEAVE=...`).
 set(FT_LEAVE "" CACHE STRING "labels of tests that are left out of this build, a regular expression")
 
-# ft_labels(SOURCE RESULT): the test's own label, its part of five, and under a sanitizer its share of all that have no part, one of seven: CI takes one of
+# ft_labels(SOURCE RESULT): the test's own label, its part of five, and under a sanitizer its share of all that have no part, one of ten: CI takes one of
 # each with every commit.
 function(ft_labels source result)
   ft_read_properties(${source} its)
@@ -45,7 +45,7 @@ function(ft_labels source result)
     file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${source})
     string(MD5 hash ${path})
     string(SUBSTRING ${hash} 0 4 hash)
-    math(EXPR share "0x${hash} % 7")
+    math(EXPR share "0x${hash} % 10")
     list(APPEND its_label share_${share})
   endif()
   set(${result} "${its_label}" PARENT_SCOPE)
