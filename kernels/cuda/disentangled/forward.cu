@@ -93,8 +93,9 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
         const int base = group * AT_ONCE * STEP;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            ft_sweep_scores<D, D / 16>(s[i], a.tables, own_ring + ring.now, other_ring + ring.now, other_ring + ring.before,
-                                       ring_k + place + i * CHUNK, lane, skew, carry, behind, left);
+            const T *const keys = ring_k + place + i * CHUNK;
+            ft_sweep_scores<D, D / 16>(s[i], a.tables, own_ring + ring.now, other_ring + ring.now, other_ring + ring.before, lane,
+                                       skew, carry, behind, left, [&](unsigned(&to)[4], int c) { ft_ldmatrix_x4(to, keys + lane.rows + c * 16); });
             ring.advance();
         }
         if (base + AT_ONCE * STEP > at.keys) // the last group, where it is not full

@@ -122,12 +122,13 @@ FT_DEVICE void ft_load_behind(ft_chunk_behind<D, KEPT> &behind, const T *chunk, 
         for (int c = 0; c < D / 16; c++)
             ft_ldmatrix_x4(behind.words[c], chunk + lane.reversed + c * 16);
 }
-// Scores of a strip with the 16 rows `others` in shared memory, in spread columns. carry: the own term of the chunk before,
-// afterwards that of this one; `behind` alike, if it is kept, else other_before is read.
-template <int D, int UNROLL, bool KEPT, class T, class Left>
+// Scores of a strip with 16 other rows in shared memory, in spread columns. right(b, c): these rows' columns from 16c on as two right
+// operands whose columns are spread. carry: the own term of the chunk before, afterwards that of this one; `behind` alike, if it is
+// kept, else other_before is read.
+template <int D, int UNROLL, bool KEPT, class T, class Left, class Right>
 FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &tables, const T *own_chunk,
-                               const T *other_chunk, const T *other_before, const T *others, const ft_chunk_lane<D> &lane,
-                               const ft_skew &skew, ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind, Left left) {
+                               const T *other_chunk, const T *other_before, const ft_chunk_lane<D> &lane, const ft_skew &skew,
+                               ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind, Left left, Right right) {
     static_assert(!KEPT || UNROLL == D / 16); // else the words are not registers
 #pragma unroll
     for (int i = 0; i < 8; i++)
@@ -140,28 +141,28 @@ FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &
     if (tables.other.data == nullptr) {
 #pragma unroll UNROLL
         for (int c = 0; c < D / 16; c++) {
-            unsigned a[4], right[4];
-            ft_ldmatrix_x4(right, others + lane.rows + c * 16);
+            unsigned a[4], b[4];
+            right(b, c);
             left(a, c);
-            ft_mma<T>(scores[0], a, right[0], right[1]);
-            ft_mma<T>(scores[1], a, right[2], right[3]);
+            ft_mma<T>(scores[0], a, b[0], b[1]);
+            ft_mma<T>(scores[1], a, b[2], b[3]);
         }
         return;
     }
     float low[2][4] = {}, high[2][4] = {};
 #pragma unroll UNROLL
     for (int c = 0; c < D / 16; c++) {
-        unsigned a[4], right[4], now[4], (&before)[4] = behind.words[KEPT ? c : 0];
-        ft_ldmatrix_x4(right, others + lane.rows + c * 16);
+        unsigned a[4], b[4], now[4], (&before)[4] = behind.words[KEPT ? c : 0];
+        right(b, c);
         left(a, c);
-        ft_mma<T>(scores[0], a, right[0], right[1]);
-        ft_mma<T>(scores[1], a, right[2], right[3]);
+        ft_mma<T>(scores[0], a, b[0], b[1]);
+        ft_mma<T>(scores[1], a, b[2], b[3]);
         ft_ldmatrix_x4(now, other_chunk + lane.reversed + c * 16);
-        ft_mma<T>(low[0], now, right[0], right[1]);
-        ft_mma<T>(low[1], now, right[2], right[3]);
+        ft_mma<T>(low[0], now, b[0], b[1]);
+        ft_mma<T>(low[1], now, b[2], b[3]);
         if (!KEPT) ft_ldmatrix_x4(before, other_before + lane.reversed + c * 16);
-        ft_mma<T>(high[0], before, right[0], right[1]);
-        ft_mma<T>(high[1], before, right[2], right[3]);
+        ft_mma<T>(high[0], before, b[0], b[1]);
+        ft_mma<T>(high[1], before, b[2], b[3]);
         if (KEPT)
 #pragma unroll
             for (int q = 0; q < 4; q++)
