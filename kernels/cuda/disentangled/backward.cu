@@ -127,6 +127,7 @@ FT_DEVICE void sweep_item(const ft_disentangled_pass<T> &a, const pieces<T, D, O
         else
             ft_left_of_rows<D>(to, own_rows1, a.own[1].stride, own_count - mine, c * 16);
     };
+    auto rows_of = [&](const T *chunk) { return [=](unsigned(&to)[4], int c) { ft_ldmatrix_x4(to, chunk + lane.rows + c * 16); }; };
     float own_lse[2] = {}, own_delta[2] = {};
     bool own_valid[2];
 #pragma unroll
@@ -165,7 +166,7 @@ FT_DEVICE void sweep_item(const ft_disentangled_pass<T> &a, const pieces<T, D, O
                 for (int c = 0; c < D / 16; c++)
                     ft_left<D>(own0[KEEPS0 ? c : 0], own_shared, 0, c * 16);
             if (a.tables.own.data != nullptr)
-                carry = ft_own_term<D, UNROLL>(shared.own_table + ring.before, lane.rows, a.tables.shrink, left0);
+                carry = ft_own_term<D, UNROLL, T>(a.tables.shrink, left0, rows_of(shared.own_table + ring.before));
             if (a.tables.other.data != nullptr) ft_load_behind(behind, shared.other_table + ring.before, lane);
         }
     }
@@ -181,9 +182,8 @@ FT_DEVICE void sweep_item(const ft_disentangled_pass<T> &a, const pieces<T, D, O
         if (active) {
             const T *const other0 = shared.other0 + k % 2 * CHUNK, *const other1 = shared.other1 + k % 2 * CHUNK;
             float p[2][4], ds[2][4] = {};
-            ft_sweep_scores<D, UNROLL>(p, a.tables, shared.own_table + ring.now, shared.other_table + ring.now,
-                                       shared.other_table + ring.before, lane, skew, carry, behind, left0,
-                                       [&](unsigned(&to)[4], int c) { ft_ldmatrix_x4(to, other0 + lane.rows + c * 16); });
+            ft_sweep_scores<D, UNROLL>(p, a.tables, shared.other_table + ring.now, shared.other_table + ring.before, lane, skew, carry, behind,
+                                       behind, left0, rows_of(shared.own_table + ring.now), rows_of(other0));
 #pragma unroll UNROLL
             for (int c = 0; c < D / 16; c++) {
                 unsigned left[4], b[4];

@@ -95,16 +95,15 @@ template <int D, int CHUNKS> struct ft_chunk_ring {
     }
 };
 
-// left(a, c): the own rows' columns from 16c on as left operand. UNROLL: how many of these are on their way at once; all of
-// them, where they are kept in registers.
-template <int D, int UNROLL, class T, class Left>
-FT_DEVICE ft_row_words ft_own_term(const T *chunk, int lane_rows, float shrink, Left left) {
+// left(a, c): the own rows' columns from 16c on as left operand; right(b, c): these columns of a chunk of the own table as two right
+// operands whose columns are spread. UNROLL: how many of these are on their way at once; all of them, where they are kept in registers.
+template <int D, int UNROLL, class T, class Left, class Right> FT_DEVICE ft_row_words ft_own_term(float shrink, Left left, Right right) {
     float first[4] = {}, second[4] = {};
 #pragma unroll UNROLL
     for (int c = 0; c < D / 16; c++) {
         unsigned a[4], b[4];
         left(a, c);
-        ft_ldmatrix_x4(b, chunk + lane_rows + c * 16);
+        right(b, c);
         ft_mma<T>(first, a, b[0], b[1]);
         ft_mma<T>(second, a, b[2], b[3]);
     }
@@ -122,19 +121,19 @@ FT_DEVICE void ft_load_behind(ft_chunk_behind<D, KEPT> &behind, const T *chunk, 
         for (int c = 0; c < D / 16; c++)
             ft_ldmatrix_x4(behind.words[c], chunk + lane.reversed + c * 16);
 }
-// Scores of a strip with 16 other rows in shared memory, in spread columns. right(b, c): these rows' columns from 16c on as two right
-// operands whose columns are spread. carry: the own term of the chunk before, afterwards that of this one; `behind` alike, if it is
-// kept, else other_before is read.
-template <int D, int UNROLL, bool KEPT, class T, class Left, class Right>
-FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &tables, const T *own_chunk,
-                               const T *other_chunk, const T *other_before, const ft_chunk_lane<D> &lane, const ft_skew &skew,
-                               ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind, Left left, Right right) {
+// Scores of a strip with 16 other rows in shared memory, in spread columns. left, own_right as above; right(b, c): of the other rows.
+// carry: the own term of the chunk before, afterwards that of this one; if it is kept, `behind` has the other table's chunk before
+// and `next` gets this one (the same, or another where a loop is unrolled by two), else other_before is read.
+template <int D, int UNROLL, bool KEPT, class T, class Left, class OwnRight, class Right>
+FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &tables, const T *other_chunk, const T *other_before,
+                               const ft_chunk_lane<D> &lane, const ft_skew &skew, ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind,
+                               ft_chunk_behind<D, KEPT> &next, Left left, OwnRight own_right, Right right) {
     static_assert(!KEPT || UNROLL == D / 16); // else the words are not registers
 #pragma unroll
     for (int i = 0; i < 8; i++)
         scores[i / 4][i % 4] = 0.0f;
     if (tables.own.data != nullptr) {
-        const ft_row_words words = ft_own_term<D, UNROLL>(own_chunk, lane.rows, tables.shrink, left);
+        const ft_row_words words = ft_own_term<D, UNROLL, T>(tables.shrink, left, own_right);
         ft_skew_rows(scores, skew, carry, words, tables.grow);
         carry = words;
     }
@@ -166,7 +165,7 @@ FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &
         if (KEPT)
 #pragma unroll
             for (int q = 0; q < 4; q++)
-                before[q] = now[q];
+                next.words[c][q] = now[q];
     }
     ft_skew_columns(scores, skew, ft_column_words_of(low[0], low[1], tables.shrink),
                     ft_column_words_of(high[0], high[1], tables.shrink), tables.grow);

@@ -5,6 +5,7 @@
 //     ft_wgmma_fence(sums);      // registers were written by other instructions (_new: and what is in `sums` does not matter)
 //     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
 //     ft_wgmma_of_rows<T>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // or with nothing in registers
+//     ft_wgmma_of_tiles<T, true, true>(sums, ft_wgmma_columns(left_tile, bytes, n), ft_wgmma_columns(tile, bytes, n), add); // or by columns
 //     ft_wgmma_commit();         // they are a group now
 //     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done
 //     ft_wgmma_hold(left);       // others may come into its registers
@@ -15,7 +16,7 @@
 // c of row r lie at c ^ r % 8, and 64 columns more in the next tile. It begins at a multiple of 1,024 bytes.
 //     rows     (K-major)  its rows are columns of the product, and 16 of its columns are summed over
 //     columns  (MN-major) its columns are columns of the product, and 16 of its rows are summed over
-// A left operand in shared memory is 64 such rows, of which a warp has its 16 (ft_wgmma_of_rows): a warp that is done with its products
+// A left operand in shared memory is 64 such rows, or columns, of which a warp has its 16 (ft_wgmma_of_tiles): a warp that is done with its products
 // does not say that the other three have read theirs.
 // (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; tests/emulator/pieces/hopper_checks.c has both against plain sums)
 #ifndef FT_CUDA_TILE_WGMMA_H
@@ -120,19 +121,19 @@ FT_DEVICE void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b
     if constexpr (N == 128 && IS_HALF) FT_WGMMA_128("f16");
     if constexpr (N == 128 && !IS_HALF) FT_WGMMA_128("bf16");
 }
-#define FT_WGMMA_OF_ROWS(type)                                                                                         \
+#define FT_WGMMA_OF_TILES(type)                                                                                        \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                                          \
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" FT_NAMES_64                          \
-                 "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                                      \
+                 "}, %32, %33, p, 1, 1, %35, %36;\n}"                                                                  \
                  : FT_SUMS_64                                                                                          \
-                 : "l"(a), "l"(b), "r"(int(add))                                                                       \
+                 : "l"(a), "l"(b), "r"(int(add)), "n"(int(LEFT_COLUMNS)), "n"(int(COLUMNS))                            \
                  : "memory")
-// The same for 64 columns, both operands by rows in shared memory.
-template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
-    if constexpr (std::is_same<T, __half>::value) FT_WGMMA_OF_ROWS("f16");
-    else FT_WGMMA_OF_ROWS("bf16");
+// The same for 64 columns, both operands in shared memory. LEFT_COLUMNS: the left one's tile has its rows as columns.
+template <class T, bool LEFT_COLUMNS, bool COLUMNS> FT_DEVICE void ft_wgmma_of_tiles(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+    if constexpr (std::is_same<T, __half>::value) FT_WGMMA_OF_TILES("f16");
+    else FT_WGMMA_OF_TILES("bf16");
 }
-#undef FT_WGMMA_OF_ROWS
+#undef FT_WGMMA_OF_TILES
 #undef FT_WGMMA_128
 #undef FT_WGMMA_64
 #undef FT_WGMMA_32
@@ -147,5 +148,10 @@ template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a,
 #else
 #include <simt/wgmma.h>
 #endif
+
+// Both by rows.
+template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+    ft_wgmma_of_tiles<T, false, false>(d, a, b, add);
+}
 
 #endif
