@@ -385,7 +385,8 @@ extern "C" ft_status ft_cuda_disentangled_attention_backward(ft_device *device,
     if (shape.sequences == 0 || (shape.max_queries == 0 && shape.max_keys == 0)) return FT_OK;
     float *const delta = static_cast<float *>(a.workspace.data);
     bool warpgroups = false;
-    if (shape.head_dim == 64 && fits_tensor_cores(a)) FT_TRY(ft_attention_takes_warpgroups(device, &warpgroups));
+    if (shape.head_dim == 64 && fits_tensor_cores(a))
+        FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->disentangled_warpgroups, &warpgroups));
     FT_TRY(ft_attention_delta(device, a.out, a.dout, shape.heads, shape.head_dim, delta));
     FT_TRY(run_pass(device, a, delta, false, warpgroups));
     return run_pass(device, a, delta, true, warpgroups);
