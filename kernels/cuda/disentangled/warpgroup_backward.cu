@@ -17,12 +17,12 @@
 
 namespace {
 
-constexpr float LOG2_E = 1.4426950408889634f;
+[[maybe_unused]] constexpr float LOG2_E = 1.4426950408889634f;
 constexpr int D = 64, STEP = FT_CUDA_STRIP, STRIPS = FT_SWEEP_STRIPS, CHUNK = ft_chunk_elements(D);
 constexpr int STEPS = 2, OTHER = STEPS * STEP, OTHER_TILE = OTHER * FT_TENSOR_ROW; // of a tile of other rows, its rows and bytes
 constexpr int GROUP = 4, GROUPS = 3, GROUP_TILE = GROUP * STEP * FT_TENSOR_ROW;    // chunks of a group, groups, bytes of their matrices
 constexpr int OTHER_TABLE = ft_table_chunks(2 * STEPS - 1);                        // chunks of the other table in shared memory
-constexpr int WARP_ROWS = 8 * FT_TENSOR_ROW;                                       // bytes of eight rows
+[[maybe_unused]] constexpr int WARP_ROWS = 8 * FT_TENSOR_ROW;                      // bytes of eight rows
 static_assert(STRIPS * STEP == FT_GROUP_ROWS && GROUP == STRIPS && GROUP == 2 * STEPS);
 
 // Where the pieces are in shared memory: two tiles of both other matrices, own rows, the own table's groups, bands; a ring of the other
