@@ -1,12 +1,13 @@
-// bands.h - what both ways through a backward pass of disentangled attention (backward.cu, warpgroup_backward.cu) have in common: its
-// arguments, and gradients of scores by distance, in shared memory, and from there, with the own rows, into a block's slab.
+// bands.h - what both ways through a backward pass of disentangled attention (backward.cu, warpgroup_backward.cu) have
+// in common: its arguments, and gradients of scores by distance, in shared memory, and from there, with the own rows,
+// into a block's slab.
 #ifndef FT_CUDA_DISENTANGLED_BANDS_H
 #define FT_CUDA_DISENTANGLED_BANDS_H
 
 #include "kernels/cuda/disentangled/sweep.h"
 
 template <class T> struct ft_disentangled_pass { // its arguments
-    ft_view<const T> own[2], other[2]; // Q and dout, or K and V
+    ft_view<const T> own[2], other[2];           // Q and dout, or K and V
     ft_view<T> result[2];
     ft_view<const float> lse;
     const float *delta; // [queries, heads]
@@ -17,7 +18,8 @@ template <class T> struct ft_disentangled_pass { // its arguments
 };
 
 // What a block of either pass does: its slab is zeros, then `sweep(at, slab)` for each of its items.
-template <int D, bool OF_KEYS, class T, class Sweep> FT_DEVICE void ft_sweep_items(const ft_disentangled_pass<T> &a, Sweep sweep) {
+template <int D, bool OF_KEYS, class T, class Sweep>
+FT_DEVICE void ft_sweep_items(const ft_disentangled_pass<T> &a, Sweep sweep) {
     float *slab = nullptr;
     if (a.slabs.data != nullptr) {
         slab = a.slabs.of(int(blockIdx.x), int(blockIdx.y), a.problem.heads, D);
@@ -31,8 +33,8 @@ template <int D, bool OF_KEYS, class T, class Sweep> FT_DEVICE void ft_sweep_ite
     }
 }
 
-// 16 rows of the strip by 16 distances in 16 bits; the halves of a row change places every four rows, so that eight rows
-// of a half lie in different banks.
+// 16 rows of the strip by 16 distances in 16 bits; the halves of a row change places every four rows, so that eight
+// rows of a half lie in different banks.
 constexpr int FT_BAND_ELEMENTS = FT_CUDA_STRIP * FT_CUDA_STRIP;
 FT_DEVICE int ft_band_place(int row, int side) { return row * FT_CUDA_STRIP + (side ^ (row / 4 % 2)) * 8; }
 
@@ -49,10 +51,13 @@ template <class T> FT_DEVICE void ft_load_band(unsigned (&left)[4], const T *fro
 }
 
 // Chunks of the slab that are complete, `first` <= index < `end` in the order in which they become so: chunk
-// newest - index is the sum over the strips of band^T own rows. A warp has half of the columns of AT_ONCE chunks; BANDS: of a strip.
+// newest - index is the sum over the strips of band^T own rows. A warp has half of the columns of AT_ONCE chunks;
+// BANDS: of a strip.
 template <int D, int BANDS, int AT_ONCE, class T>
-FT_DEVICE void ft_flush_bands(const T *own_rows, const T *bands, float *slab_row, int newest, int first, int end, int strips, int steps) {
-    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16, STEP = FT_CUDA_STRIP, STRIPS = FT_SWEEP_STRIPS;
+FT_DEVICE void ft_flush_bands(const T *own_rows, const T *bands, float *slab_row, int newest, int first, int end,
+                              int strips, int steps) {
+    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16, STEP = FT_CUDA_STRIP,
+                  STRIPS = FT_SWEEP_STRIPS;
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4;
     const int column = warp % 2 * HALF, lane_plain = ft_chunk_lane_of<D>().plain;
     for (int index = first + warp / 2 * AT_ONCE; index < end; index += STRIPS / 2 * AT_ONCE) {
@@ -104,7 +109,9 @@ FT_DEVICE void ft_flush_bands(const T *own_rows, const T *bands, float *slab_row
 }
 
 // Heads of 64 on warpgroups of sm_90a (warpgroup_backward.cu): the same pass, blocks, slabs and bits of dropout.
-ft_status ft_disentangled_warpgroup_pass(ft_device *device, const ft_disentangled_pass<__half> &pass, bool of_keys, dim3 grid);
-ft_status ft_disentangled_warpgroup_pass(ft_device *device, const ft_disentangled_pass<__nv_bfloat16> &pass, bool of_keys, dim3 grid);
+ft_status ft_disentangled_warpgroup_pass(ft_device *device, const ft_disentangled_pass<__half> &pass, bool of_keys,
+                                         dim3 grid);
+ft_status ft_disentangled_warpgroup_pass(ft_device *device, const ft_disentangled_pass<__nv_bfloat16> &pass,
+                                         bool of_keys, dim3 grid);
 
 #endif
