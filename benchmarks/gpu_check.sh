@@ -185,7 +185,13 @@ part_speed() {
 # right on this chip, the same bits twice, and how fast beside the other and beside what was predicted (gpu_ops_attention.c)? What it
 # ends with decides whether it may become the default.
 part_wgmma() {
-    local decision
+    local decision path
+    # Disentangled attention's backward by both, beside the CPU's, and timed, heads of 64.
+    for path in mma wgmma; do
+        ops_run "disentangled-$path" 120 env FTENGINE_ATTENTION=$path "$BUILD/gpu_ops" --time --tokens "$TOKENS" --type bf16 \
+            --csv "$RESULTS/disentangled-$path.csv.part" disentangled_backward disentangled_backward_ragged disentangled_backward_pooled
+        sed -n "s/.*TFLOP.*/  $path: &/p" "$RESULTS/disentangled-$path.txt" 2>/dev/null
+    done
     # shellcheck disable=SC2086
     ops_run wgmma 120 "$BUILD/gpu_ops" --attention --tokens "$TOKENS" --csv "$RESULTS/wgmma.csv.part" --json "$RESULTS/wgmma.json.part" ${WGMMA_OPTIONS:-}
     [ -e "$RESULTS/wgmma.csv" ] || return

@@ -52,12 +52,15 @@ SWEEPS = {
     "disentangled_attention_backward": [("disentangled_backward, queries", 8, 16, 16, 16), ("disentangled_backward, keys", 9, 16, 16, 16)],
 }
 # What a 9.0 takes instead where its check finds it right (kernels/devices/self_check.h): heads of 64 and 128, without a bias; with a window what is BANDED.
-# Rows of a warpgroup, columns of a tile (forward at heads of 128: 64).
+# Rows of a warpgroup, columns of a tile (forward at heads of 128: 64). Disentangled, heads of 64:
+# four products are a strip's own, the others the warpgroup's, two of them for 64 columns more, the last bands.
 WARPGROUPS = {
     "attention_forward": [("attention_warpgroup", 2, 64, 128, 0)],
     "attention_backward": [("attention_warpgroup_backward, queries", 3, 64, 64, 0), ("attention_warpgroup_backward, keys", 4, 64, 64, 0)],
+    "disentangled_attention_backward": [(f"disentangled_warpgroup_backward, {side}", units, rows, 32, more) for side, of_group in (("queries", 4), ("keys", 5))
+                                        for units, rows, more in ((4, 16, 0), (of_group, 64, 128 // of_group))],
 }
-WARPGROUP_HEADS = (64, 128)
+WARPGROUP_HEADS = {"attention_forward": (64, 128), "attention_backward": (64, 128), "disentangled_attention_backward": (64,)}
 PARTS = {
     "products": ("gemm",),
     "attention": tuple(SWEEPS),
@@ -169,12 +172,14 @@ class Chip:
         row, share = self.counted.static[self.arch, kernel, head_dim], "attention"
         rate = row["plain" if plain else "part"] * 4096 / self.facts["hmma"] * 4 * self.facts["sms"] * self.hertz
         if "warpgroup" in kernel:
-            rate, share = row["plain" if plain else "part"] * self.peak, "warpgroups " + ("backward" if "backward" in kernel else "forward")
+            rate = row["plain" if plain else "part"] * self.peak
+            if "disentangled" not in kernel:  # (whose scores, and what skews them, are the other path's, in as many warps and blocks)
+                share = "warpgroups " + ("backward" if "backward" in kernel else "forward")
         return pairs * units * 2 * head_dim / rate / self.share(share), row["bound"]
 
     def sweeps(self, op):
         """The loops of the path that the op takes on this chip when nobody names one."""
-        if self.arch != "sm_90a" or not self.warpgroups or op["op"] not in WARPGROUPS or op["head_dim"] not in WARPGROUP_HEADS:
+        if self.arch != "sm_90a" or not self.warpgroups or op["op"] not in WARPGROUPS or op["head_dim"] not in WARPGROUP_HEADS[op["op"]]:
             return SWEEPS[op["op"]]
         banded = "attention_warpgroup_banded" if op.get("window") else "attention_warpgroup"
         return [(kernel.replace("attention_warpgroup", banded), units, rows, 64 if op["head_dim"] == 128 else cols, more)

@@ -5,6 +5,7 @@
 #include "kernels/cuda/opened.h"
 #include "kernels/devices/verdict.h"
 #include "kernels/half.h"
+#include "kernels/ops/disentangled_attention.h"
 #include "kernels/ops/geometry.h"
 #include "kernels/philox.h"
 
@@ -14,16 +15,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { VERSION = 1 }; // of what is checked: another one forgets all verdicts
+enum { VERSION = 2 }; // of what is checked: another one forgets all verdicts
 static const char good[] = "good";
+// Of disentangled attention alone: what follows; standard attention is good.
+static const char but_disentangled[] = "good but disentangled: ";
 
 // ---- one case ------------------------------------------------------------------------------------------------------
 
 // A block of 128 rows and one that is nearly empty, two tiles of keys; a sequence of three behind it, whose rows follow
 // in memory.
-enum { SEQUENCES = 2, ROWS = 133, ROOM = 1 << 20 };
+enum { SEQUENCES = 2, ROWS = 133, ROOM = 1 << 21 };
 static const int32_t bounds[SEQUENCES + 1] = {0, 130, ROWS}, slots[SEQUENCES + 1] = {3, 1, 0};
 static const ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.5f, .loss_scale = 1};
+
+// Positions of disentangled attention: five distances each share a row of the tables.
+enum { REACH = 129, POSITIONS = 2 * REACH / 5 + 1 };
+static int32_t position_of[2 * REACH + 1];
 
 // Every instance once; dropout, which is none's own, in some.
 typedef struct attention_check {
@@ -31,39 +38,46 @@ typedef struct attention_check {
     int32_t head_dim, heads;
     bool shared; // keys and values of all heads, and causal
     float dropout;
+    bool positions; // of disentangled attention
 } attention_check;
 static const attention_check checks[] = {
-    {FT_BF16, 64, 1, false, 0},  {FT_F16, 64, 1, false, 0.1f},  {FT_BF16, 64, 2, true, 0.1f}, {FT_F16, 64, 2, true, 0},
-    {FT_BF16, 128, 1, false, 0}, {FT_F16, 128, 1, false, 0.1f}, {FT_BF16, 128, 2, true, 0},   {FT_F16, 128, 2, true, 0},
+    {FT_BF16, 64, 1, false, 0, false},   {FT_F16, 64, 1, false, 0.1f, false}, {FT_BF16, 64, 2, true, 0.1f, false},
+    {FT_F16, 64, 2, true, 0, false},     {FT_BF16, 128, 1, false, 0, false},  {FT_F16, 128, 1, false, 0.1f, false},
+    {FT_BF16, 128, 2, true, 0, false},   {FT_F16, 128, 2, true, 0, false},    {FT_BF16, 64, 1, false, 0.1f, true},
+    {FT_F16, 64, 2, false, 0, true},
 };
 
 // Where things lie in the buffer: what is read, then what is written.
 typedef struct places {
-    unsigned char *step, *bounds, *slots, *qkv, *dout, *results, *lse, *gradients, *scratch;
-    size_t qkv_bytes, out_bytes, lse_bytes, gradient_bytes, scratch_bytes, results_bytes;
+    unsigned char *step, *bounds, *slots, *positions, *qkv, *dout, *tables, *results, *lse, *gradients, *dtables, *scratch;
+    size_t qkv_bytes, out_bytes, lse_bytes, gradient_bytes, tables_bytes, dtables_bytes, scratch_bytes, results_bytes;
 } places;
 
 static int64_t hidden_of(const attention_check *c) { return (int64_t)c->heads * c->head_dim; }
 static int64_t narrow_of(const attention_check *c) { return c->shared ? c->head_dim : hidden_of(c); }
 static int64_t columns_of(const attention_check *c) { return hidden_of(c) + 2 * narrow_of(c); }
 
-static places place_all(const attention_check *c, unsigned char *at) {
+static places place_all(const attention_check *c, unsigned char *first) {
+    unsigned char *at = first;
     places p = {.qkv_bytes = (size_t)(ROWS * columns_of(c)) * sizeof(uint16_t),
                 .out_bytes = (size_t)(ROWS * hidden_of(c)) * sizeof(uint16_t),
                 .lse_bytes = (size_t)(ROWS * c->heads) * sizeof(float)};
     p.gradient_bytes = p.qkv_bytes;
-    p.scratch_bytes = ft_cuda_aligned((size_t)(ROWS * c->heads) * sizeof(float)); // <dout, out>
+    p.tables_bytes = c->positions ? (size_t)(2 * POSITIONS * hidden_of(c)) * sizeof(uint16_t) : 0; // for keys, for queries
+    p.dtables_bytes = c->positions ? (size_t)(2 * POSITIONS * hidden_of(c)) * sizeof(float) : 0;
     const struct {
         unsigned char **place;
         size_t bytes;
-    } all[] = {{&p.step, sizeof step}, {&p.bounds, sizeof bounds},       {&p.slots, sizeof slots},
-               {&p.qkv, p.qkv_bytes},  {&p.dout, p.out_bytes},           {&p.results, p.out_bytes},
-               {&p.lse, p.lse_bytes},  {&p.gradients, p.gradient_bytes}, {&p.scratch, p.scratch_bytes}};
+    } all[] = {{&p.step, sizeof step},         {&p.bounds, sizeof bounds}, {&p.slots, sizeof slots},
+               {&p.positions, sizeof position_of}, {&p.qkv, p.qkv_bytes},      {&p.dout, p.out_bytes},
+               {&p.tables, p.tables_bytes},    {&p.results, p.out_bytes},  {&p.lse, p.lse_bytes},
+               {&p.gradients, p.gradient_bytes}, {&p.dtables, p.dtables_bytes}, {&p.scratch, 0}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].place = at;
         at += ft_cuda_aligned(all[i].bytes);
     }
     p.results_bytes = (size_t)(p.scratch - p.results);
+    p.scratch_bytes = ROOM - (size_t)(p.scratch - first);
     return p;
 }
 
@@ -73,6 +87,41 @@ static void draw(ft_dtype dtype, uint16_t *out, size_t bytes, uint64_t *state) {
         const float number = (float)((double)(ft_splitmix64(++*state) >> 40) * 0x1p-22 - 2.0);
         ft_narrow(dtype, &number, &out[i], 1);
     }
+}
+
+static ft_status run_positions(ft_device *d, const attention_check *c, const places *p, const ft_attention_forward_args *f,
+                               const ft_attention_backward_args *b) {
+    const int64_t hidden = hidden_of(c);
+    const ft_tensor tables = ft_matrix(p->tables, 2 * POSITIONS, hidden, c->dtype),
+                    gradients = ft_matrix(p->dtables, 2 * POSITIONS, hidden, FT_F32);
+    const ft_disentangled_shape shape = {
+        .attention = f->shape, .reach = REACH, .slots = (const int32_t *)(void *)p->positions};
+    const ft_disentangled_attention_forward_args forward = {.shape = shape,
+                                                            .q = f->q,
+                                                            .k = f->k,
+                                                            .v = f->v,
+                                                            .pos_key = ft_rows(tables, 0, POSITIONS),
+                                                            .pos_query = ft_rows(tables, POSITIONS, POSITIONS),
+                                                            .out = f->out,
+                                                            .lse = f->lse};
+    ft_disentangled_attention_backward_args backward = {.shape = shape,
+                                                        .q = f->q,
+                                                        .k = f->k,
+                                                        .v = f->v,
+                                                        .pos_key = forward.pos_key,
+                                                        .pos_query = forward.pos_query,
+                                                        .out = f->out,
+                                                        .lse = f->lse,
+                                                        .dout = b->dout,
+                                                        .dq = b->dq,
+                                                        .dk = b->dk,
+                                                        .dv = b->dv,
+                                                        .dpos_key = ft_rows(gradients, 0, POSITIONS),
+                                                        .dpos_query = ft_rows(gradients, POSITIONS, POSITIONS),
+                                                        .workspace = b->workspace};
+    FT_TRY(d->functions->fill(d, p->dtables, 0, p->dtables_bytes)); // they are added to
+    FT_TRY(FT_RUN(d, disentangled_attention_forward, &forward));
+    return FT_RUN(d, disentangled_attention_backward, &backward);
 }
 
 // Both directions by the path that cuda->warpgroups says, on memory that is NaN before it is written.
@@ -89,7 +138,7 @@ static ft_status run(ft_cuda *cuda, const attention_check *c, const places *p, v
                   .max_keys = bounds[1],
                   .cu_queries = (const int32_t *)(void *)p->bounds,
                   .cu_keys = (const int32_t *)(void *)p->bounds,
-                  .scale = 1 / sqrtf((float)c->head_dim),
+                  .scale = 1 / sqrtf((float)c->head_dim * (c->positions ? 3 : 1)),
                   .causal = c->shared,
                   .key_heads = c->shared ? 1 : 0,
                   .dropout = {.probability = c->dropout,
@@ -114,8 +163,12 @@ static ft_status run(ft_cuda *cuda, const attention_check *c, const places *p, v
                                                  .dv = ft_columns(gradients, hidden + narrow, narrow),
                                                  .workspace = {p->scratch, p->scratch_bytes}};
     FT_TRY(d->functions->fill(d, p->results, 0xFF, p->results_bytes));
-    FT_TRY(FT_RUN(d, attention_forward, &forward));
-    FT_TRY(FT_RUN(d, attention_backward, &backward));
+    if (c->positions) {
+        FT_TRY(run_positions(d, c, p, &forward, &backward));
+    } else {
+        FT_TRY(FT_RUN(d, attention_forward, &forward));
+        FT_TRY(FT_RUN(d, attention_backward, &backward));
+    }
     FT_TRY(d->functions->download(d, results, p->results, p->results_bytes));
     return d->functions->sync(d);
 }
@@ -155,6 +208,19 @@ static double worst_row(const attention_check *c, const unsigned char *got, cons
     return worst;
 }
 
+// Of the gradients of both tables, which are sums in fp32, as a part of all of them.
+static double off_tables(const attention_check *c, const unsigned char *got, const unsigned char *want) {
+    double square = 0, off = 0;
+    for (size_t i = 0; i < (size_t)(2 * POSITIONS * hidden_of(c)); i++) {
+        float x, y;
+        memcpy(&x, got + i * sizeof x, sizeof x);
+        memcpy(&y, want + i * sizeof y, sizeof y);
+        square += (double)y * (double)y;
+        off += ((double)x - (double)y) * ((double)x - (double)y);
+    }
+    return isfinite(off) ? sqrt(off / square) : INFINITY;
+}
+
 static double worst_lse(const unsigned char *got, const unsigned char *want, int32_t heads) {
     double worst = 0;
     for (size_t i = 0; i < (size_t)(ROWS * heads); i++) {
@@ -172,7 +238,8 @@ static double worst_lse(const unsigned char *got, const unsigned char *want, int
 static void judge(const attention_check *c, const places *p, const unsigned char *got, const unsigned char *want,
                   char what[FT_VERDICT_TEXT]) {
     const int64_t hidden = hidden_of(c), narrow = narrow_of(c), cols = columns_of(c);
-    const size_t lse = (size_t)(p->lse - p->results), gradients = (size_t)(p->gradients - p->results);
+    const size_t lse = (size_t)(p->lse - p->results), gradients = (size_t)(p->gradients - p->results),
+                 tables = (size_t)(p->dtables - p->results);
     const double unit = c->dtype == FT_BF16 ? 0x1p-7 : 0x1p-10;
     const struct {
         const char *name;
@@ -181,11 +248,16 @@ static void judge(const attention_check *c, const places *p, const unsigned char
                  {"lse", worst_lse(got + lse, want + lse, c->heads), 1e-3},
                  {"dq", worst_row(c, got + gradients, want + gradients, cols, 0, hidden), 4 * unit},
                  {"dk", worst_row(c, got + gradients, want + gradients, cols, hidden, narrow), 4 * unit},
-                 {"dv", worst_row(c, got + gradients, want + gradients, cols, hidden + narrow, narrow), 4 * unit}};
+                 {"dv", worst_row(c, got + gradients, want + gradients, cols, hidden + narrow, narrow), 4 * unit},
+                 {"the tables' gradient", c->positions ? off_tables(c, got + tables, want + tables) : 0, unit}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts && what[0] == '\0'; i++)
         if (!(parts[i].worst <= parts[i].allowed))
             snprintf(what, FT_VERDICT_TEXT, "%s of %s, heads of %d%s, is %.2g off, %.2g is rounding", parts[i].name,
-                     ft_dtype_name(c->dtype), c->head_dim, c->shared ? ", causal" : "", parts[i].worst,
+                     ft_dtype_name(c->dtype), c->head_dim,
+                     c->shared      ? ", causal"
+                     : c->positions ? ", positions"
+                                    : "",
+                     parts[i].worst,
                      parts[i].allowed);
 }
 
@@ -199,27 +271,34 @@ static ft_status check_one(ft_cuda *cuda, const attention_check *c, unsigned cha
     FT_TRY(d->functions->upload(d, p.step, &step, sizeof step));
     FT_TRY(d->functions->upload(d, p.bounds, bounds, sizeof bounds));
     FT_TRY(d->functions->upload(d, p.slots, slots, sizeof slots));
-    draw(c->dtype, drawn, p.qkv_bytes + p.out_bytes, &state);
+    draw(c->dtype, drawn, p.qkv_bytes + p.out_bytes + p.tables_bytes, &state);
     FT_TRY(d->functions->upload(d, p.qkv, drawn, p.qkv_bytes));
     FT_TRY(d->functions->upload(d, p.dout, on_host + p.qkv_bytes, p.out_bytes));
+    if (c->positions) {
+        for (int32_t i = 0; i <= 2 * REACH; i++)
+            position_of[i] = i / 5;
+        FT_TRY(d->functions->upload(d, p.positions, position_of, sizeof position_of));
+        FT_TRY(d->functions->upload(d, p.tables, on_host + p.qkv_bytes + p.out_bytes, p.tables_bytes));
+    }
     FT_TRY(d->functions->sync(d)); // what was drawn is written over
-    cuda->warpgroups = true;
+    cuda->warpgroups = cuda->disentangled_warpgroups = true;
     ft_status status = run(cuda, c, &p, got);
-    cuda->warpgroups = false;
+    cuda->warpgroups = cuda->disentangled_warpgroups = false;
     FT_TRY(status);
     FT_TRY(run(cuda, c, &p, want));
     judge(c, &p, got, want, what);
     return FT_OK;
 }
 
-static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
+// Those with positions, or those without.
+static ft_status check_all(ft_cuda *cuda, bool positions, char what[FT_VERDICT_TEXT]) {
     ft_device *d = &cuda->device;
     void *on_device = NULL;
     unsigned char *on_host = ft_calloc(2, ROOM, "the results of a check");
     if (on_host == NULL) return FT_NO_MEMORY;
     ft_status status = d->functions->buffer_alloc(d, ROOM, &on_device);
     for (size_t i = 0; status == FT_OK && i < sizeof checks / sizeof *checks && what[0] == '\0'; i++)
-        status = check_one(cuda, &checks[i], on_device, on_host, what);
+        if (checks[i].positions == positions) status = check_one(cuda, &checks[i], on_device, on_host, what);
     if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
     free(on_host);
     return status;
@@ -228,8 +307,11 @@ static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
 // ---- the check -----------------------------------------------------------------------------------------------------
 
 static void remark(ft_cuda *cuda, const ft_verdict *v, const char *why) {
+    const bool part = strncmp(why, but_disentangled, sizeof but_disentangled - 1) == 0;
+    if (part) why += sizeof but_disentangled - 1;
     snprintf(cuda->remark, sizeof cuda->remark,
-             "attention on warpgroups of %s is left alone, mma.sync computes it: %s%s%.*s%s", cuda->name, why,
+             "%sattention on warpgroups of %s is left alone, mma.sync computes it: %s%s%.*s%s",
+             part ? "disentangled " : "", cuda->name, why,
              v->path[0] != '\0' ? " (" : "", 120, v->path, v->path[0] != '\0' ? ")" : "");
 }
 
@@ -273,19 +355,28 @@ ft_status ft_cuda_self_check(ft_cuda *cuda) {
     ft_status status = FT_OK;
     if (v.text[0] == '\0') {
         ft_verdict_write(&v, FT_VERDICT_BEGUN);
-        status = check_all(cuda, what);
+        bool standard = false;
+        status = check_all(cuda, false, what);
+        if (status == FT_OK && what[0] == '\0') {
+            standard = true; // also where this process goes no further
+            snprintf(what, sizeof what, "%sits check has begun and never ended", but_disentangled);
+            ft_verdict_write(&v, what);
+            what[0] = '\0';
+            status = check_all(cuda, true, what);
+        }
         if (status != FT_OK) {
             status = refused(cuda, &v, status);
             ft_verdict_close(&v);
             return status;
         }
-        snprintf(v.text, sizeof v.text, "%s", what[0] != '\0' ? what : good);
+        snprintf(v.text, sizeof v.text, "%s%.170s", standard && what[0] != '\0' ? but_disentangled : "", what[0] != '\0' ? what : good);
         ft_verdict_write(&v, v.text);
     }
-    cuda->warpgroups = strcmp(v.text, good) == 0;
+    cuda->disentangled_warpgroups = strcmp(v.text, good) == 0;
+    cuda->warpgroups = cuda->disentangled_warpgroups || strncmp(v.text, but_disentangled, sizeof but_disentangled - 1) == 0;
     if (strcmp(v.text, FT_VERDICT_BEGUN) == 0)
         remark(cuda, &v, "its check has begun and never ended");
-    else if (!cuda->warpgroups)
+    else if (!cuda->disentangled_warpgroups)
         remark(cuda, &v, v.text);
     ft_verdict_close(&v);
     return FT_OK;

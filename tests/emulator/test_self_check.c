@@ -134,6 +134,21 @@ static void a_fault_is_found(void **state) {
     forget();
 }
 
+// Disentangled attention, whose launches get lost, is left alone by itself.
+static void a_fault_of_disentangled_attention(void **state) {
+    fake_settings s = hopper();
+    setenv("SIMT_LOST", "disentangled_warpgroup_backward", 1);
+    for (int i = 0; i < 2; i++) { // found, then remembered
+        closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma",
+               "disentangled attention on warpgroups of cuda:0 is left alone, mma.sync computes it: dq of bf16, heads of 64, positions, is inf off");
+        holds("good but disentangled: dq of bf16");
+        unsetenv("SIMT_LOST");
+    }
+    keep("good but disentangled: its check has begun and never ended\n"); // of a process that is gone
+    closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma", "mma.sync computes it: its check has begun and never ended (/tmp/ft_check_");
+    forget();
+}
+
 // A hang, a crash: whoever begins finds that the last one never ended.
 static void a_check_that_never_ended(void **state) {
     fake_settings s = hopper();
@@ -201,8 +216,11 @@ static void who_is_not_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_passes_is_kept),      cmocka_unit_test(a_fault_is_found),
-        cmocka_unit_test(a_check_that_never_ended), cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(what_passes_is_kept),
+        cmocka_unit_test(a_fault_is_found),
+        cmocka_unit_test(a_fault_of_disentangled_attention),
+        cmocka_unit_test(a_check_that_never_ended),
+        cmocka_unit_test(what_is_refused),
         cmocka_unit_test(who_is_not_checked),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);

@@ -170,9 +170,9 @@ ft_status ft_attention_bias_gradient(ft_device *device, const ft_attention_backw
 
 // ---- warpgroups of sm_90a (warpgroup.cu, warpgroup_backward.cu) ------------------------------------------
 
-// What FTENGINE_ATTENTION (path.h) says, and where it leaves it open, what the device was found fit for. An error for a name that it does not
-// know, and for wgmma where the device has no such instructions.
-ft_status ft_attention_takes_warpgroups(ft_device *device, bool *takes);
+// What FTENGINE_ATTENTION (path.h) says, and where it leaves it open, whether the device was found fit for it. An error for a name that it does
+// not know, and for wgmma where the device has no such instructions.
+ft_status ft_attention_takes_warpgroups(ft_device *device, bool found_fit, bool *takes);
 // Of what has a tensor path and is aligned: head sizes 64 and 128, without a bias.
 template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
     return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0 &&

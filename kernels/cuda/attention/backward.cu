@@ -252,7 +252,7 @@ ft_status run_head_dim(ft_device *device, const ft_attention_backward_args &a, c
     if (!tensor_path) return ft_attention_plain_backward(device, a, delta, bias);
     if constexpr (sizeof(T) == 2) {
         bool warpgroups;
-        FT_TRY(ft_attention_takes_warpgroups(device, &warpgroups));
+        FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->warpgroups, &warpgroups));
         if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_backward(device, a, delta);
         if (bias.data == nullptr && ft_attention_takes_owner(&device->target, &a.shape)) return ft_attention_owner_backward(device, a, delta);
         switch (a.shape.head_dim) {

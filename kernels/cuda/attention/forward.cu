@@ -234,7 +234,7 @@ extern "C" ft_status ft_cuda_attention_forward(ft_device *device, const ft_atten
     FT_TRY(ft_attention_bias_lines(device, a.shape, a.bias, a.workspace.data, &bias));
     if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_forward(device, a, bias);
     bool warpgroups;
-    FT_TRY(ft_attention_takes_warpgroups(device, &warpgroups));
+    FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->warpgroups, &warpgroups));
     if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_forward(device, a);
     return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a, bias) : run_head_dim<__nv_bfloat16>(device, a, bias);
 }

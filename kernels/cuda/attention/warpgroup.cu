@@ -311,11 +311,11 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_fo
 
 } // namespace
 
-ft_status ft_attention_takes_warpgroups(ft_device *device, bool *takes) {
+ft_status ft_attention_takes_warpgroups(ft_device *device, bool found_fit, bool *takes) {
     const char *name = FT_ATTENTION_PATH_NAME;
     const ft_attention_path asked = ft_attention_path_asked();
     const ft_cuda *cuda = ft_cuda_of(device);
-    *takes = cuda->warpgroups && (asked == FT_PATH_UNNAMED || asked == FT_PATH_AUTO);
+    *takes = found_fit && (asked == FT_PATH_UNNAMED || asked == FT_PATH_AUTO);
     if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, owner nor auto", getenv(name));
     if (asked != FT_PATH_WGMMA) return FT_OK;
     int capability[2];

@@ -5,7 +5,7 @@
 // dS of a step goes three ways: with the other rows to the gradient of the own rows; skewed to a band, whose columns are
 // distances, with the own table's chunk to the same; and, for the own table's gradient, through shared memory: the bands
 // of all strips for one chunk, with the own rows, are added to the block's slab as soon as the last strip has passed it.
-#include "kernels/cuda/disentangled/sweep.h"
+#include "kernels/cuda/disentangled/bands.h"
 #include "kernels/cuda/tile/exp2.h"
 
 namespace {
@@ -24,37 +24,7 @@ FT_HOST_DEVICE constexpr int strip_bands(int head_dim, bool of_keys) {
     return flush_steps(head_dim, of_keys) == 8 ? 16 : STRIPS + flush_steps(head_dim, of_keys);
 }
 
-// ---- bands in shared memory ------------------------------------------------------------------------------------------------
-
-// 16 rows of the strip by 16 distances in 16 bits; the halves of a row change places every four rows, so that eight rows
-// of a half lie in different banks.
-constexpr int BAND_ELEMENTS = STEP * STEP;
-FT_DEVICE int band_place(int row, int half) { return row * STEP + (half ^ (row / 4 % 2)) * 8; }
-
-template <class T> FT_DEVICE void store_band(T *to, const unsigned (&band)[4]) {
-    const int lane = int(threadIdx.x) % FT_WARP, g = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int q = 0; q < 4; q++)
-        *reinterpret_cast<unsigned *>(to + band_place(g + q % 2 * 8, q / 2) + t * 2) = band[q];
-}
-// As a left operand whose rows are the distances.
-template <class T> FT_DEVICE void load_band(unsigned (&left)[4], const T *from) {
-    const int lane = int(threadIdx.x) % FT_WARP;
-    ft_ldmatrix_x4_transposed(left, from + band_place(lane / 16 * 8 + lane % 8, lane / 8 % 2));
-}
-
 // ---- a pass ----------------------------------------------------------------------------------------------------------------
-
-template <class T> struct pass_arguments {
-    ft_view<const T> own[2], other[2]; // Q and dout, or K and V
-    ft_view<T> result[2];
-    ft_view<const float> lse;
-    const float *delta; // [queries, heads]
-    ft_sweep_tables<T> tables;
-    ft_slabs slabs;
-    ft_attention_problem problem;
-    int items;
-};
 
 // Where the pieces are in shared memory: rings of both tables, two steps of both other matrices, own rows, bands, and lse
 // and delta of two steps.
@@ -69,72 +39,16 @@ template <class T, int D, bool OF_KEYS> struct pieces {
         other1 = other0 + 2 * CHUNK;
         own = other1 + 2 * CHUNK;
         bands = own + STRIPS * CHUNK;
-        queries = reinterpret_cast<float *>(bands + STRIPS * strip_bands(D, OF_KEYS) * BAND_ELEMENTS);
+        queries = reinterpret_cast<float *>(bands + STRIPS * strip_bands(D, OF_KEYS) * FT_BAND_ELEMENTS);
     }
 };
 template <int D, bool OF_KEYS> constexpr size_t shared_bytes() {
-    return size_t((2 * TABLE + 4 + STRIPS) * ft_chunk_elements(D) + STRIPS * strip_bands(D, OF_KEYS) * BAND_ELEMENTS) * 2 +
+    return size_t((2 * TABLE + 4 + STRIPS) * ft_chunk_elements(D) + STRIPS * strip_bands(D, OF_KEYS) * FT_BAND_ELEMENTS) * 2 +
            4 * STEP * sizeof(float);
 }
 
-// Chunks of the slab that are complete, `first` <= index < `end` in the order in which they become so: chunk
-// newest - index is the sum over the strips of band^T own rows. A warp has half of the columns.
 template <class T, int D, bool OF_KEYS>
-FT_DEVICE void flush_bands(const pieces<T, D, OF_KEYS> &at, float *slab_row, int newest, int first, int end, int strips, int steps) {
-    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16, BANDS = strip_bands(D, OF_KEYS);
-    constexpr int AT_ONCE = flush_steps(D, OF_KEYS) / 2;
-    const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4;
-    const int column = warp % 2 * HALF, lane_plain = ft_chunk_lane_of<D>().plain;
-    for (int index = first + warp / 2 * AT_ONCE; index < end; index += STRIPS / 2 * AT_ONCE) {
-        // Row o of the chunk is u = 16 chunk - o; of the accumulators, rows are spread.
-        float *const to = slab_row + (int64_t(newest - index) * STEP - ft_spread(g)) * D + column + t * 2;
-        float acc[AT_ONCE][2 * PAIRS][4] = {};
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-            for (int n = 0; n < 2 * PAIRS; n++)
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    if (index + i >= end) continue;
-                    const float2 before = *reinterpret_cast<const float2 *>(to - (i * STEP + h * 8) * D + n * 8);
-                    acc[i][n][2 * h] = before.x;
-                    acc[i][n][2 * h + 1] = before.y;
-                }
-#pragma unroll
-        for (int strip = 0; strip < STRIPS; strip++) {
-            const int step = index - (strips - 1 - strip); // of the strip, when it met the first of the chunks
-            if (strip >= strips || step + AT_ONCE - 1 < 0 || step > steps) continue;
-            unsigned own[PAIRS][4];
-#pragma unroll
-            for (int n = 0; n < PAIRS; n++)
-                ft_ldmatrix_x4_transposed(own[n], at.own + strip * CHUNK + lane_plain + column + n * 16);
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                if (step + i < 0 || step + i > steps || index + i >= end) continue;
-                unsigned left[4];
-                load_band(left, at.bands + (strip * BANDS + (step + i) % BANDS) * BAND_ELEMENTS);
-#pragma unroll
-                for (int n = 0; n < PAIRS; n++) {
-                    ft_mma<T>(acc[i][2 * n], left, own[n][0], own[n][1]);
-                    ft_mma<T>(acc[i][2 * n + 1], left, own[n][2], own[n][3]);
-                }
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-            for (int n = 0; n < 2 * PAIRS; n++)
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    if (index + i >= end) continue;
-                    *reinterpret_cast<float2 *>(to - (i * STEP + h * 8) * D + n * 8) =
-                        make_float2(acc[i][n][2 * h], acc[i][n][2 * h + 1]);
-                }
-    }
-}
-
-template <class T, int D, bool OF_KEYS>
-FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS> &shared, const ft_attention_place &at, float *slab) {
+FT_DEVICE void sweep_item(const ft_disentangled_pass<T> &a, const pieces<T, D, OF_KEYS> &shared, const ft_attention_place &at, float *slab) {
     constexpr int CHUNK = ft_chunk_elements(D);
     // Own rows as left operands stay in registers where there is room; else they are read again at every step.
     constexpr bool KEEPS0 = OF_KEYS ? D < 96 : D < 128, KEEPS1 = OF_KEYS ? D < 128 : true;
@@ -213,6 +127,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
         else
             ft_left_of_rows<D>(to, own_rows1, a.own[1].stride, own_count - mine, c * 16);
     };
+    auto rows_of = [&](const T *chunk) { return [=](unsigned(&to)[4], int c) { ft_ldmatrix_x4(to, chunk + lane.rows + c * 16); }; };
     float own_lse[2] = {}, own_delta[2] = {};
     bool own_valid[2];
 #pragma unroll
@@ -228,7 +143,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
     ft_row_words carry = {};
     ft_chunk_behind<D, KEEPS_BEHIND> behind;
     ft_band_carry band_carry = {};
-    T *const my_bands = shared.bands + warp * BANDS * BAND_ELEMENTS;
+    T *const my_bands = shared.bands + warp * BANDS * FT_BAND_ELEMENTS;
     // The band that dS of step k completes: to the gradient of the own rows, and to shared memory.
     auto add_band = [&](const unsigned (&ds)[2][2], int k) {
         unsigned band[4];
@@ -240,7 +155,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
             ft_mma<T>(result0[2 * n], band, b[0], b[1]);
             ft_mma<T>(result0[2 * n + 1], band, b[2], b[3]);
         }
-        if (slab != nullptr) store_band(my_bands + k % BANDS * BAND_ELEMENTS, band);
+        if (slab != nullptr) ft_store_band(my_bands + k % BANDS * FT_BAND_ELEMENTS, band);
     };
     if (steps > 0) { // what every step hands to the next one
         ft_copy_async_wait<0>();
@@ -251,11 +166,14 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
                 for (int c = 0; c < D / 16; c++)
                     ft_left<D>(own0[KEEPS0 ? c : 0], own_shared, 0, c * 16);
             if (a.tables.own.data != nullptr)
-                carry = ft_own_term<D, UNROLL>(shared.own_table + ring.before, lane.rows, a.tables.shrink, left0);
+                carry = ft_own_term<D, UNROLL, T>(a.tables.shrink, left0, rows_of(shared.own_table + ring.before));
             if (a.tables.other.data != nullptr) ft_load_behind(behind, shared.other_table + ring.before, lane);
         }
     }
     float *const slab_row = slab == nullptr ? nullptr : slab + int64_t(a.slabs.origin) * D;
+    auto flush = [&](int first_chunk, int end) {
+        ft_flush_bands<D, BANDS, flush_steps(D, OF_KEYS) / 2>(shared.own, shared.bands, slab_row, newest + strips, first_chunk, end, strips, steps);
+    };
     int flushed = 0;
     for (int k = 0; k < steps; k++) {
         ft_copy_async_wait<0>();
@@ -264,8 +182,8 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
         if (active) {
             const T *const other0 = shared.other0 + k % 2 * CHUNK, *const other1 = shared.other1 + k % 2 * CHUNK;
             float p[2][4], ds[2][4] = {};
-            ft_sweep_scores<D, UNROLL>(p, a.tables, shared.own_table + ring.now, shared.other_table + ring.now,
-                                       shared.other_table + ring.before, other0, lane, skew, carry, behind, left0);
+            ft_sweep_scores<D, UNROLL>(p, a.tables, shared.other_table + ring.now, shared.other_table + ring.before, lane, skew, carry, behind,
+                                       behind, left0, rows_of(shared.own_table + ring.now), rows_of(other0));
 #pragma unroll UNROLL
             for (int c = 0; c < D / 16; c++) {
                 unsigned left[4], b[4];
@@ -324,7 +242,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
         ring.advance();
         if (slab != nullptr && k + 1 - flushed == flush_steps(D, OF_KEYS)) {
             __syncthreads();
-            flush_bands(shared, slab_row, newest + strips, flushed, k + 1, strips, steps);
+            flush(flushed, k + 1);
             flushed = k + 1;
         }
     }
@@ -333,7 +251,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
         if (active) add_band(nothing, steps);
         if (slab != nullptr) {
             __syncthreads();
-            flush_bands(shared, slab_row, newest + strips, flushed, steps + strips, strips, steps);
+            flush(flushed, steps + strips);
         }
     }
     if (!active) return;
@@ -354,31 +272,21 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D, OF_KEYS
 }
 
 template <class T, int D, bool OF_KEYS>
-FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_backward(pass_arguments<T> a) {
+FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_backward(ft_disentangled_pass<T> a) {
     FT_DYNAMIC_SHARED(bytes);
     const pieces<T, D, OF_KEYS> shared(bytes);
-    float *slab = nullptr;
-    if (a.slabs.data != nullptr) {
-        slab = a.slabs.of(int(blockIdx.x), int(blockIdx.y), a.problem.heads, D);
-        for (int i = int(threadIdx.x) * 4; i < a.slabs.distances * D; i += FT_SWEEP_THREADS * 4)
-            *reinterpret_cast<float4 *>(slab + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    }
-    for (int item = int(blockIdx.x); item < a.items; item += int(gridDim.x)) {
-        const ft_attention_place at = ft_attention_place_of(a.problem, item);
-        if (at.tile * FT_SWEEP_ROWS >= (OF_KEYS ? at.keys : at.queries)) continue; // the whole block alike
-        sweep_item<T, D, OF_KEYS>(a, shared, at, slab);
-    }
+    ft_sweep_items<D, OF_KEYS>(a, [&](const ft_attention_place &at, float *slab) { sweep_item<T, D, OF_KEYS>(a, shared, at, slab); });
 }
 
 template <class T, int D, bool OF_KEYS>
 ft_status run_sweep(ft_device *device, const ft_disentangled_attention_backward_args &a, const float *delta,
-                    const ft_slabs &slabs) {
+                    const ft_slabs &slabs, bool warpgroups) {
     const ft_attention_shape &shape = a.shape.attention;
     const ft_tensor &own0 = OF_KEYS ? a.k : a.q, &own1 = OF_KEYS ? a.v : a.dout;
     const ft_tensor &other0 = OF_KEYS ? a.q : a.k, &other1 = OF_KEYS ? a.dout : a.v;
     const ft_tensor &result0 = OF_KEYS ? a.dk : a.dq, &result1 = OF_KEYS ? a.dv : a.dq;
     const ft_tensor &own_table = OF_KEYS ? a.pos_query : a.pos_key, &other_table = OF_KEYS ? a.pos_key : a.pos_query;
-    pass_arguments<T> arguments = {
+    ft_disentangled_pass<T> arguments = {
         {ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
         {ft_view_of<const T>(other0), ft_view_of<const T>(other1)},
         {ft_view_of<T>(result0), ft_view_of<T>(result1)},
@@ -391,23 +299,25 @@ ft_status run_sweep(ft_device *device, const ft_disentangled_attention_backward_
     arguments.items = shape.sequences * arguments.problem.tiles;
     const int blocks = slabs.data != nullptr ? slabs.count : arguments.items;
     if (blocks == 0) return FT_OK;
-    return ft_launch("disentangled_attention_backward", disentangled_backward<T, D, OF_KEYS>,
-                     dim3(unsigned(blocks), unsigned(shape.heads)), dim3(FT_SWEEP_THREADS), shared_bytes<D, OF_KEYS>(),
+    const dim3 grid(unsigned(blocks), unsigned(shape.heads));
+    if constexpr (D == 64)
+        if (warpgroups) return ft_disentangled_warpgroup_pass(device, arguments, OF_KEYS, grid);
+    return ft_launch("disentangled_attention_backward", disentangled_backward<T, D, OF_KEYS>, grid, dim3(FT_SWEEP_THREADS), shared_bytes<D, OF_KEYS>(),
                      ft_stream(device), arguments);
 }
 
 template <class T, int D>
 ft_status run_either(ft_device *device, const ft_disentangled_attention_backward_args &a, const float *delta, bool of_keys,
-                     const ft_slabs &slabs) {
-    return of_keys ? run_sweep<T, D, true>(device, a, delta, slabs) : run_sweep<T, D, false>(device, a, delta, slabs);
+                     const ft_slabs &slabs, bool warpgroups = false) {
+    return of_keys ? run_sweep<T, D, true>(device, a, delta, slabs, warpgroups) : run_sweep<T, D, false>(device, a, delta, slabs, warpgroups);
 }
 
 template <class T>
 ft_status run_head_dim(ft_device *device, const ft_disentangled_attention_backward_args &a, const float *delta, bool of_keys,
-                       const ft_slabs &slabs) {
+                       const ft_slabs &slabs, bool warpgroups) {
     switch (a.shape.attention.head_dim) {
     case 32: return run_either<T, 32>(device, a, delta, of_keys, slabs);
-    case 64: return run_either<T, 64>(device, a, delta, of_keys, slabs);
+    case 64: return run_either<T, 64>(device, a, delta, of_keys, slabs, warpgroups);
     case 96: return run_either<T, 96>(device, a, delta, of_keys, slabs);
     default: return run_either<T, 128>(device, a, delta, of_keys, slabs);
     }
@@ -455,14 +365,14 @@ bool fits_tensor_cores(const ft_disentangled_attention_backward_args &a) {
     return ft_attention_has_tensor_path(a.shape.attention, a.q.dtype);
 }
 
-ft_status run_pass(ft_device *device, const ft_disentangled_attention_backward_args &a, const float *delta, bool of_keys) {
+ft_status run_pass(ft_device *device, const ft_disentangled_attention_backward_args &a, const float *delta, bool of_keys, bool warpgroups) {
     const ft_slabs slabs = ft_slabs_of(device, a, of_keys);
     if (!fits_tensor_cores(a))
         FT_TRY(ft_disentangled_plain_backward(device, a, delta, of_keys, slabs));
     else if (a.q.dtype == FT_F16)
-        FT_TRY(run_head_dim<__half>(device, a, delta, of_keys, slabs));
+        FT_TRY(run_head_dim<__half>(device, a, delta, of_keys, slabs, warpgroups));
     else
-        FT_TRY(run_head_dim<__nv_bfloat16>(device, a, delta, of_keys, slabs));
+        FT_TRY(run_head_dim<__nv_bfloat16>(device, a, delta, of_keys, slabs, warpgroups));
     return sum_slabs(device, a, of_keys, slabs);
 }
 
@@ -474,7 +384,10 @@ extern "C" ft_status ft_cuda_disentangled_attention_backward(ft_device *device,
     const ft_attention_shape &shape = a.shape.attention;
     if (shape.sequences == 0 || (shape.max_queries == 0 && shape.max_keys == 0)) return FT_OK;
     float *const delta = static_cast<float *>(a.workspace.data);
+    bool warpgroups = false;
+    if (shape.head_dim == 64 && fits_tensor_cores(a))
+        FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->disentangled_warpgroups, &warpgroups));
     FT_TRY(ft_attention_delta(device, a.out, a.dout, shape.heads, shape.head_dim, delta));
-    FT_TRY(run_pass(device, a, delta, false));
-    return run_pass(device, a, delta, true);
+    FT_TRY(run_pass(device, a, delta, false, warpgroups));
+    return run_pass(device, a, delta, true, warpgroups);
 }

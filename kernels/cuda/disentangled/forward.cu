@@ -71,6 +71,8 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
             to[q] = own[c][q];
     };
 
+    auto rows_of = [&](const T *chunk) { return [=](unsigned(&to)[4], int c) { ft_ldmatrix_x4(to, chunk + lane.rows + c * 16); }; };
+
     float acc[D / 8][4] = {};
     ft_running_softmax softmax;
     ft_chunk_ring<D, TABLE> ring(warp);
@@ -80,7 +82,7 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
     __syncthreads();
     if (active && groups > 0) { // what every step hands to the next one
         if (a.tables.own.data != nullptr)
-            carry = ft_own_term<D, D / 16>(own_ring + ring.before, lane.rows, a.tables.shrink, left);
+            carry = ft_own_term<D, D / 16, T>(a.tables.shrink, left, rows_of(own_ring + ring.before));
         if (a.tables.other.data != nullptr) ft_load_behind(behind, other_ring + ring.before, lane);
     }
     int place = 0; // of the step's keys and values
@@ -93,8 +95,9 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
         const int base = group * AT_ONCE * STEP;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            ft_sweep_scores<D, D / 16>(s[i], a.tables, own_ring + ring.now, other_ring + ring.now, other_ring + ring.before,
-                                       ring_k + place + i * CHUNK, lane, skew, carry, behind, left);
+            const T *const keys = ring_k + place + i * CHUNK;
+            ft_sweep_scores<D, D / 16>(s[i], a.tables, other_ring + ring.now, other_ring + ring.before, lane, skew, carry, behind, behind, left,
+                                       rows_of(own_ring + ring.now), rows_of(keys));
             ring.advance();
         }
         if (base + AT_ONCE * STEP > at.keys) // the last group, where it is not full

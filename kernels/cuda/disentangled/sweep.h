@@ -95,16 +95,15 @@ template <int D, int CHUNKS> struct ft_chunk_ring {
     }
 };
 
-// left(a, c): the own rows' columns from 16c on as left operand. UNROLL: how many of these are on their way at once; all of
-// them, where they are kept in registers.
-template <int D, int UNROLL, class T, class Left>
-FT_DEVICE ft_row_words ft_own_term(const T *chunk, int lane_rows, float shrink, Left left) {
+// left(a, c): the own rows' columns from 16c on as left operand; right(b, c): these columns of a chunk of the own table as two right
+// operands whose columns are spread. UNROLL: how many of these are on their way at once; all of them, where they are kept in registers.
+template <int D, int UNROLL, class T, class Left, class Right> FT_DEVICE ft_row_words ft_own_term(float shrink, Left left, Right right) {
     float first[4] = {}, second[4] = {};
 #pragma unroll UNROLL
     for (int c = 0; c < D / 16; c++) {
         unsigned a[4], b[4];
         left(a, c);
-        ft_ldmatrix_x4(b, chunk + lane_rows + c * 16);
+        right(b, c);
         ft_mma<T>(first, a, b[0], b[1]);
         ft_mma<T>(second, a, b[2], b[3]);
     }
@@ -122,50 +121,51 @@ FT_DEVICE void ft_load_behind(ft_chunk_behind<D, KEPT> &behind, const T *chunk, 
         for (int c = 0; c < D / 16; c++)
             ft_ldmatrix_x4(behind.words[c], chunk + lane.reversed + c * 16);
 }
-// Scores of a strip with the 16 rows `others` in shared memory, in spread columns. carry: the own term of the chunk before,
-// afterwards that of this one; `behind` alike, if it is kept, else other_before is read.
-template <int D, int UNROLL, bool KEPT, class T, class Left>
-FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &tables, const T *own_chunk,
-                               const T *other_chunk, const T *other_before, const T *others, const ft_chunk_lane<D> &lane,
-                               const ft_skew &skew, ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind, Left left) {
+// Scores of a strip with 16 other rows in shared memory, in spread columns. left, own_right as above; right(b, c): of the other rows.
+// carry: the own term of the chunk before, afterwards that of this one; if it is kept, `behind` has the other table's chunk before
+// and `next` gets this one (the same, or another where a loop is unrolled by two), else other_before is read.
+template <int D, int UNROLL, bool KEPT, class T, class Left, class OwnRight, class Right>
+FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &tables, const T *other_chunk, const T *other_before,
+                               const ft_chunk_lane<D> &lane, const ft_skew &skew, ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind,
+                               ft_chunk_behind<D, KEPT> &next, Left left, OwnRight own_right, Right right) {
     static_assert(!KEPT || UNROLL == D / 16); // else the words are not registers
 #pragma unroll
     for (int i = 0; i < 8; i++)
         scores[i / 4][i % 4] = 0.0f;
     if (tables.own.data != nullptr) {
-        const ft_row_words words = ft_own_term<D, UNROLL>(own_chunk, lane.rows, tables.shrink, left);
+        const ft_row_words words = ft_own_term<D, UNROLL, T>(tables.shrink, left, own_right);
         ft_skew_rows(scores, skew, carry, words, tables.grow);
         carry = words;
     }
     if (tables.other.data == nullptr) {
 #pragma unroll UNROLL
         for (int c = 0; c < D / 16; c++) {
-            unsigned a[4], right[4];
-            ft_ldmatrix_x4(right, others + lane.rows + c * 16);
+            unsigned a[4], b[4];
+            right(b, c);
             left(a, c);
-            ft_mma<T>(scores[0], a, right[0], right[1]);
-            ft_mma<T>(scores[1], a, right[2], right[3]);
+            ft_mma<T>(scores[0], a, b[0], b[1]);
+            ft_mma<T>(scores[1], a, b[2], b[3]);
         }
         return;
     }
     float low[2][4] = {}, high[2][4] = {};
 #pragma unroll UNROLL
     for (int c = 0; c < D / 16; c++) {
-        unsigned a[4], right[4], now[4], (&before)[4] = behind.words[KEPT ? c : 0];
-        ft_ldmatrix_x4(right, others + lane.rows + c * 16);
+        unsigned a[4], b[4], now[4], (&before)[4] = behind.words[KEPT ? c : 0];
+        right(b, c);
         left(a, c);
-        ft_mma<T>(scores[0], a, right[0], right[1]);
-        ft_mma<T>(scores[1], a, right[2], right[3]);
+        ft_mma<T>(scores[0], a, b[0], b[1]);
+        ft_mma<T>(scores[1], a, b[2], b[3]);
         ft_ldmatrix_x4(now, other_chunk + lane.reversed + c * 16);
-        ft_mma<T>(low[0], now, right[0], right[1]);
-        ft_mma<T>(low[1], now, right[2], right[3]);
+        ft_mma<T>(low[0], now, b[0], b[1]);
+        ft_mma<T>(low[1], now, b[2], b[3]);
         if (!KEPT) ft_ldmatrix_x4(before, other_before + lane.reversed + c * 16);
-        ft_mma<T>(high[0], before, right[0], right[1]);
-        ft_mma<T>(high[1], before, right[2], right[3]);
+        ft_mma<T>(high[0], before, b[0], b[1]);
+        ft_mma<T>(high[1], before, b[2], b[3]);
         if (KEPT)
 #pragma unroll
             for (int q = 0; q < 4; q++)
-                before[q] = now[q];
+                next.words[c][q] = now[q];
     }
     ft_skew_columns(scores, skew, ft_column_words_of(low[0], low[1], tables.shrink),
                     ft_column_words_of(high[0], high[1], tables.shrink), tables.grow);

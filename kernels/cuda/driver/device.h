@@ -32,6 +32,7 @@ struct ft_cuda {
     ft_error lost;         // the first error of a call that could not return it; code FT_OK: none
     char name[16];         // "cuda:0"
     bool warpgroups;       // attention on them is right on this GPU (kernels/devices/self_check.h)
+    bool disentangled_warpgroups; // and so are the backward passes of disentangled attention
     char remark[512];      // what whoever opened it should tell people; "": nothing
 };
 

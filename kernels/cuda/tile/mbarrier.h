@@ -50,6 +50,7 @@ FT_DEVICE void ft_mbarrier_wait(ft_mbarrier *b, unsigned parity) {
 // What the calling thread stored to these bytes, tensor cores and copies see from here on: between ordinary stores to a tile and
 // the arrival that hands it over. All lanes of a warp come. (The hardware takes no range; the emulator holds it against the stores.)
 FT_DEVICE void ft_async_fence(const void *, size_t) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+FT_DEVICE void ft_async_fence(const void *, size_t, const void *, size_t, const void *, size_t) { ft_async_fence(nullptr, 0); } // three of them
 
 // Registers that each thread of a warpgroup has from here on: what some give up, others may take. All four warps come.
 template <int REGISTERS> FT_DEVICE void ft_registers_give() {

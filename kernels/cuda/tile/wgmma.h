@@ -5,6 +5,7 @@
 //     ft_wgmma_fence(sums);      // registers were written by other instructions (_new: and what is in `sums` does not matter)
 //     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
 //     ft_wgmma_of_rows<T>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // or with nothing in registers
+//     ft_wgmma_of_tiles<T, true, true>(sums, ft_wgmma_columns(left_tile, bytes, n), ft_wgmma_columns(tile, bytes, n), add); // or by columns
 //     ft_wgmma_commit();         // they are a group now
 //     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done
 //     ft_wgmma_hold(left);       // others may come into its registers
@@ -15,7 +16,7 @@
 // c of row r lie at c ^ r % 8, and 64 columns more in the next tile. It begins at a multiple of 1,024 bytes.
 //     rows     (K-major)  its rows are columns of the product, and 16 of its columns are summed over
 //     columns  (MN-major) its columns are columns of the product, and 16 of its rows are summed over
-// A left operand in shared memory is 64 such rows, of which a warp has its 16 (ft_wgmma_of_rows): a warp that is done with its products
+// A left operand in shared memory is 64 such rows, or columns, of which a warp has its 16 (ft_wgmma_of_tiles): a warp that is done with its products
 // does not say that the other three have read theirs.
 // (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; tests/emulator/pieces/hopper_checks.c has both against plain sums)
 #ifndef FT_CUDA_TILE_WGMMA_H
@@ -87,14 +88,13 @@ template <int NEWEST, int N> FT_DEVICE void ft_wgmma_wait(float (&sums)[N][4]) {
 
 // Of eight columns, and of many: operands and their names.
 #define FT_SUMS_8(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
-#define FT_SUMS_64                                                                                                     \
-    FT_SUMS_8(0), FT_SUMS_8(1), FT_SUMS_8(2), FT_SUMS_8(3), FT_SUMS_8(4), FT_SUMS_8(5), FT_SUMS_8(6), FT_SUMS_8(7)
+#define FT_SUMS_32 FT_SUMS_8(0), FT_SUMS_8(1), FT_SUMS_8(2), FT_SUMS_8(3)
+#define FT_SUMS_64 FT_SUMS_32, FT_SUMS_8(4), FT_SUMS_8(5), FT_SUMS_8(6), FT_SUMS_8(7)
 #define FT_SUMS_128                                                                                                    \
     FT_SUMS_64, FT_SUMS_8(8), FT_SUMS_8(9), FT_SUMS_8(10), FT_SUMS_8(11), FT_SUMS_8(12), FT_SUMS_8(13), FT_SUMS_8(14), \
         FT_SUMS_8(15)
-#define FT_NAMES_64                                                                                                    \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "   \
-    "%24, %25, %26, %27, %28, %29, %30, %31"
+#define FT_NAMES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define FT_NAMES_64 FT_NAMES_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define FT_NAMES_128                                                                                                   \
     FT_NAMES_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "    \
                 "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -105,42 +105,53 @@ template <int NEWEST, int N> FT_DEVICE void ft_wgmma_wait(float (&sums)[N][4]) {
                  : sums                                                                                                \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)), "n"(int(COLUMNS))                \
                  : "memory")
+#define FT_WGMMA_32(type) FT_WGMMA("m64n32k16", type, FT_NAMES_32, FT_SUMS_32, "{%16, %17, %18, %19}", "%20", "%21", "%22")
 #define FT_WGMMA_64(type) FT_WGMMA("m64n64k16", type, FT_NAMES_64, FT_SUMS_64, "{%32, %33, %34, %35}", "%36", "%37", "%38")
 #define FT_WGMMA_128(type) FT_WGMMA("m64n128k16", type, FT_NAMES_128, FT_SUMS_128, "{%64, %65, %66, %67}", "%68", "%69", "%70")
 
 // d = a b, or d += a b if `add`. T: __nv_bfloat16 or __half; COLUMNS: how the right operand lies, see above.
 template <class T, int N, bool COLUMNS>
 FT_DEVICE void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add) {
-    static_assert(N == 64 || N == 128, "columns of the product");
+    static_assert(N == 32 || N == 64 || N == 128, "columns of the product");
     constexpr bool IS_HALF = std::is_same<T, __half>::value;
+    if constexpr (N == 32 && IS_HALF) FT_WGMMA_32("f16");
+    if constexpr (N == 32 && !IS_HALF) FT_WGMMA_32("bf16");
     if constexpr (N == 64 && IS_HALF) FT_WGMMA_64("f16");
     if constexpr (N == 64 && !IS_HALF) FT_WGMMA_64("bf16");
     if constexpr (N == 128 && IS_HALF) FT_WGMMA_128("f16");
     if constexpr (N == 128 && !IS_HALF) FT_WGMMA_128("bf16");
 }
-#define FT_WGMMA_OF_ROWS(type)                                                                                         \
+#define FT_WGMMA_OF_TILES(type)                                                                                        \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                                          \
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" FT_NAMES_64                          \
-                 "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                                      \
+                 "}, %32, %33, p, 1, 1, %35, %36;\n}"                                                                  \
                  : FT_SUMS_64                                                                                          \
-                 : "l"(a), "l"(b), "r"(int(add))                                                                       \
+                 : "l"(a), "l"(b), "r"(int(add)), "n"(int(LEFT_COLUMNS)), "n"(int(COLUMNS))                            \
                  : "memory")
-// The same for 64 columns, both operands by rows in shared memory.
-template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
-    if constexpr (std::is_same<T, __half>::value) FT_WGMMA_OF_ROWS("f16");
-    else FT_WGMMA_OF_ROWS("bf16");
+// The same for 64 columns, both operands in shared memory. LEFT_COLUMNS: the left one's tile has its rows as columns.
+template <class T, bool LEFT_COLUMNS, bool COLUMNS> FT_DEVICE void ft_wgmma_of_tiles(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+    if constexpr (std::is_same<T, __half>::value) FT_WGMMA_OF_TILES("f16");
+    else FT_WGMMA_OF_TILES("bf16");
 }
-#undef FT_WGMMA_OF_ROWS
+#undef FT_WGMMA_OF_TILES
 #undef FT_WGMMA_128
 #undef FT_WGMMA_64
+#undef FT_WGMMA_32
 #undef FT_WGMMA
 #undef FT_NAMES_128
 #undef FT_NAMES_64
+#undef FT_NAMES_32
 #undef FT_SUMS_128
 #undef FT_SUMS_64
+#undef FT_SUMS_32
 #undef FT_SUMS_8
 #else
 #include <simt/wgmma.h>
 #endif
+
+// Both by rows.
+template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+    ft_wgmma_of_tiles<T, false, false>(d, a, b, add);
+}
 
 #endif

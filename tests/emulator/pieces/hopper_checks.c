@@ -39,15 +39,15 @@ ft_status hopper_check_copy(void) {
 }
 
 // Small whole numbers: every sum is exact, whatever its order.
-static ft_status check_product(ft_dtype dtype, int by_columns, int n, int add, bool left_in_shared) {
-    static uint16_t left[64 * 128], left_image[64 * 128], image[128 * 128];
+static ft_status check_product(ft_dtype dtype, int by_columns, int n, int add, bool left_in_shared, bool left_by_columns) {
+    static uint16_t left[64 * 128], numbers[64 * 128], left_image[64 * 128], image[128 * 128];
     static double right[128][128];
     static float d[64 * 128], before[64 * 128];
     for (int i = 0; i < 64 * 128; i++)
-        left[i] = half_bits(dtype, whole_number(15));
+        left[i] = numbers[i] = half_bits(dtype, whole_number(15));
     for (int i = 0; i < 64; i++)
         for (int k = 0; k < 128; k++)
-            left_image[k / 64 * 64 * 64 + swizzled(i, k % 64)] = left[i * 128 + k];
+            left_image[left_by_columns ? swizzled(k, i) : k / 64 * 64 * 64 + swizzled(i, k % 64)] = left[i * 128 + k];
     if (left_in_shared) // nobody is to look there
         for (int i = 0; i < 64 * 128; i++)
             left[i] ^= 0x8000;
@@ -59,12 +59,12 @@ static ft_status check_product(ft_dtype dtype, int by_columns, int n, int add, b
         }
     for (int i = 0; i < 64 * n; i++)
         d[i] = before[i] = (float)whole_number(900);
-    FT_TRY(hopper_product(dtype, by_columns, n, add, left, left_in_shared ? left_image : NULL, image, d));
+    FT_TRY(hopper_product(dtype, by_columns, n, add, left, left_in_shared ? left_image : NULL, left_by_columns, image, d));
     for (int i = 0; i < 64; i++)
         for (int j = 0; j < n; j++) {
             double want = add ? (double)before[i * n + j] : 0;
             for (int k = 0; k < 128; k++)
-                want += half_value(dtype, left_image[k / 64 * 64 * 64 + swizzled(i, k % 64)]) * right[k][j];
+                want += half_value(dtype, numbers[i * 128 + k]) * right[k][j];
             if ((double)d[i * n + j] != want)
                 return ft_fail(FT_FAILED, "wgmma", "%s, %d columns by %s, (%d,%d): %g, not %g", ft_dtype_name(dtype), n,
                                by_columns ? "columns" : "rows", i, j, (double)d[i * n + j], want);
@@ -74,9 +74,11 @@ static ft_status check_product(ft_dtype dtype, int by_columns, int n, int add, b
 
 ft_status hopper_check_product(void) {
     for (int i = 0; i < 16; i++)
-        FT_TRY(check_product(dtypes[i % 2], i / 2 % 2, i / 4 % 2 ? 64 : 128, i / 8, false));
+        FT_TRY(check_product(dtypes[i % 2], i / 2 % 2, i / 4 % 2 ? 64 : 128, i / 8, false, false));
+    for (int i = 0; i < 12; i++) // both in shared memory: by rows, the right one by columns, both by columns
+        FT_TRY(check_product(dtypes[i % 2], i / 4 > 0, 64, i / 2 % 2, true, i / 4 == 2));
     for (int i = 0; i < 4; i++)
-        FT_TRY(check_product(dtypes[i % 2], 0, 64, i / 2, true));
+        FT_TRY(check_product(dtypes[i % 2], 0, 32, i / 2, false, false));
     return FT_OK;
 }
 

@@ -53,13 +53,15 @@ FT_KERNEL void copy_box(FT_MAP_ARGUMENT(map), int row, int column, uint16_t *ima
     return (warp * 16 + lane / 4 + e / 2 * 8) * columns + n * 8 + lane % 4 * 2 + e % 2;
 }
 
-// `left_image`: the left operand as two tiles of 64 rows, if it is to be read from shared memory.
-template <class T, int N, bool COLUMNS, bool LEFT_IN_SHARED>
+// `left_image`: the left operand as two tiles of 64 rows or, BY_COLUMNS, one of 128, if it is to be read from shared memory.
+enum left_place { IN_REGISTERS, BY_ROWS, BY_COLUMNS };
+template <class T, int N, bool COLUMNS, left_place LEFT>
 FT_KERNEL void __launch_bounds__(GROUP)
     multiply_group(const uint16_t *left, const uint16_t *left_image, const uint16_t *image, bool add, float *d) {
 #ifdef FT_SM_90A
     FT_DYNAMIC_SHARED(bytes);
     constexpr int TILE = (COLUMNS ? 128 : N) * FT_TENSOR_ROW, BYTES = (COLUMNS ? N / 64 : 2) * TILE;
+    constexpr bool LEFT_IN_SHARED = LEFT != IN_REGISTERS;
     constexpr int LEFT_TILE = 64 * FT_TENSOR_ROW, ALL = BYTES + (LEFT_IN_SHARED ? 2 * LEFT_TILE : 0);
     ft_mbarrier *unused = reinterpret_cast<ft_mbarrier *>(bytes + ALL);
     if (threadIdx.x == 0) ft_mbarrier_init(unused, 1);
@@ -85,7 +87,11 @@ FT_KERNEL void __launch_bounds__(GROUP)
     [[maybe_unused]] const uint64_t of_left = ft_wgmma_made_here(ft_wgmma_rows(bytes + BYTES, LEFT_TILE, 0));
 #pragma unroll
     for (int step = 0; step < 8; step++)
-        if constexpr (LEFT_IN_SHARED)
+        if constexpr (LEFT == BY_COLUMNS)
+            ft_wgmma_of_tiles<T, true, true>(sums, ft_wgmma_columns(bytes + BYTES, LEFT_TILE, step), ft_wgmma_columns(bytes, TILE, step), add || step > 0);
+        else if constexpr (LEFT == BY_ROWS && COLUMNS)
+            ft_wgmma_of_tiles<T, false, true>(sums, ft_wgmma_rows(bytes + BYTES, LEFT_TILE, step), ft_wgmma_columns(bytes, TILE, step), add || step > 0);
+        else if constexpr (LEFT == BY_ROWS)
             ft_wgmma_of_rows<T>(sums, ft_wgmma_rows_at(of_left, LEFT_TILE, step), ft_wgmma_rows(bytes, TILE, step), add || step > 0);
         else
             ft_wgmma<T, N, COLUMNS>(sums, a[step], COLUMNS ? ft_wgmma_columns(bytes, TILE, step) : ft_wgmma_rows(bytes, TILE, step),
@@ -276,17 +282,23 @@ ft_status map_of(const void *data, int rows, int columns, int stride, int box, f
     return ft_tensor_map_of(&cuda.device, view, box, map);
 }
 
-template <class T, int N, bool COLUMNS, bool LEFT_IN_SHARED = false>
+template <class T, int N, bool COLUMNS, left_place LEFT = IN_REGISTERS>
 ft_status run_product(const uint16_t *left, const uint16_t *left_image, const uint16_t *image, bool add, float *d) {
-    const size_t shared = ((COLUMNS ? 128 * N / 64 : 2 * N) + (LEFT_IN_SHARED ? 2 * 64 : 0)) * FT_TENSOR_ROW + 64;
-    return ft_launch("product", multiply_group<T, N, COLUMNS, LEFT_IN_SHARED>, dim3(1), dim3(GROUP), shared, nullptr, left, left_image, image,
-                     add, d);
+    const size_t shared = ((COLUMNS ? 128 * ((N + 63) / 64) : 2 * N) + (LEFT != IN_REGISTERS ? 2 * 64 : 0)) * FT_TENSOR_ROW + 64;
+    return ft_launch("product", multiply_group<T, N, COLUMNS, LEFT>, dim3(1), dim3(GROUP), shared, nullptr, left, left_image, image, add, d);
 }
 template <class T>
-ft_status run_product(bool by_columns, int n, const uint16_t *left, const uint16_t *left_image, const uint16_t *image, bool add, float *d) {
-    if (left_image != nullptr && (by_columns || n != 64)) return ft_fail(FT_INVALID, "product", "of rows and 64 columns alone");
-    if (left_image != nullptr) return run_product<T, 64, false, true>(left, left_image, image, add, d);
+ft_status run_product(bool by_columns, int n, const uint16_t *left, const uint16_t *left_image, bool left_by_columns, const uint16_t *image, bool add,
+                      float *d) {
+    if (left_image != nullptr && n != 64) return ft_fail(FT_INVALID, "product", "of 64 columns alone");
+    if (left_image != nullptr && left_by_columns) {
+        if (!by_columns) return ft_fail(FT_INVALID, "product", "of columns alone");
+        return run_product<T, 64, true, BY_COLUMNS>(left, left_image, image, add, d);
+    }
+    if (left_image != nullptr && by_columns) return run_product<T, 64, true, BY_ROWS>(left, left_image, image, add, d);
+    if (left_image != nullptr) return run_product<T, 64, false, BY_ROWS>(left, left_image, image, add, d);
     if (by_columns) return n == 64 ? run_product<T, 64, true>(left, nullptr, image, add, d) : run_product<T, 128, true>(left, nullptr, image, add, d);
+    if (n == 32) return run_product<T, 32, false>(left, nullptr, image, add, d);
     return n == 64 ? run_product<T, 64, false>(left, nullptr, image, add, d) : run_product<T, 128, false>(left, nullptr, image, add, d);
 }
 
@@ -305,14 +317,14 @@ extern "C" ft_status hopper_copy(const uint16_t *matrix, int rows, int columns, 
 }
 
 extern "C" ft_status hopper_product(ft_dtype dtype, bool by_columns, int n, bool add, const uint16_t left[64 * 128],
-                                    const uint16_t *left_image, const uint16_t *image, float *d) {
+                                    const uint16_t *left_image, bool left_by_columns, const uint16_t *image, float *d) {
     reachable l(left, 64 * 128 * sizeof *left), i(image, size_t(n) * 128 * sizeof *image), sum(d, 64 * size_t(n) * sizeof *d),
         tiles(left_image != nullptr ? left_image : left, 64 * 128 * sizeof *left);
     for (const reachable *memory : {&l, &i, &sum, &tiles})
         FT_TRY(memory->status);
     const uint16_t *in_shared = left_image != nullptr ? in<const uint16_t>(tiles) : nullptr;
-    FT_TRY(dtype == FT_F16 ? run_product<__half>(by_columns, n, in<const uint16_t>(l), in_shared, in<const uint16_t>(i), add, in<float>(sum))
-                           : run_product<__nv_bfloat16>(by_columns, n, in<const uint16_t>(l), in_shared, in<const uint16_t>(i), add, in<float>(sum)));
+    FT_TRY(dtype == FT_F16 ? run_product<__half>(by_columns, n, in<const uint16_t>(l), in_shared, left_by_columns, in<const uint16_t>(i), add, in<float>(sum))
+                           : run_product<__nv_bfloat16>(by_columns, n, in<const uint16_t>(l), in_shared, left_by_columns, in<const uint16_t>(i), add, in<float>(sum)));
     return sum.back();
 }
 

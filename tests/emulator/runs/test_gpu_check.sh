@@ -51,7 +51,7 @@ grep -q '^6 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 o
 # counts as skipped.
 hopper=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90)
 expect 0 env "${hopper[@]}" TOKENS=20 WGMMA_OPTIONS="small-pooled dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
-well_formed wgmma=passed memcheck=passed racecheck=passed memcheck-wgmma=passed racecheck-wgmma=passed synccheck-wgmma=passed memcheck-owner=passed racecheck-owner=passed
+well_formed disentangled-mma=passed disentangled-wgmma=passed wgmma=passed memcheck=passed racecheck=passed memcheck-wgmma=passed racecheck-wgmma=passed synccheck-wgmma=passed memcheck-owner=passed racecheck-owner=passed
 [ "$(json "$results/wgmma.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(48, 16, True)" ] ||
     fail "wgmma.json: $(cat "$results/wgmma.json")"
 [ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, wgmma [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
@@ -68,7 +68,7 @@ grep -qE "dense-768-backward bf16, 12 heads of 64, dropout 0.1.*predicted at mos
 grep -q 'decision: wgmma is right; .* in 8 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
 rm -f "$results"/wgmma*
 expect 4 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
-well_formed wgmma=skipped memcheck=passed racecheck=passed memcheck-wgmma=skipped racecheck-wgmma=skipped synccheck-wgmma=skipped memcheck-owner=passed racecheck-owner=passed
+well_formed disentangled-mma=passed disentangled-wgmma=skipped wgmma=skipped memcheck=passed racecheck=passed memcheck-wgmma=skipped racecheck-wgmma=skipped synccheck-wgmma=skipped memcheck-owner=passed racecheck-owner=passed
 grep -q 'wgmma is for compute capability 9.0' out || fail "it should say why: $(cat out)"
 # The backward by one owner, beside the passes, on a chip that it is made for.
 ada=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=89,multiprocessors=3)

@@ -172,28 +172,32 @@ unsigned tile_pieces(const fake_tensor_map &map) { return unsigned(map.box_rows 
 
 } // namespace
 
+// With the first barrier, or the first bytes that are handed over where the block's barriers order everything.
+static void open_books(site where) {
+    if (async_used) return;
+    async_used = true;
+    memset(knows, 0, sizeof knows);
+    for (unsigned w = 0; w < WARPS; w++)
+        knows[w].of_warp[w] = 1;
+    memset(pieces, 0, sizeof pieces);
+    memset(view, 0xff, sizeof view);
+    barriers.clear();
+    barriers.reserve(BARRIERS);
+    memset(issued, 0, sizeof issued);
+    for (auto &r : readings)
+        r.clear();
+    for (unsigned i = 0; i < threads && i < WARPS * WARP; i++) {
+        lanes[i].products.clear();
+        lanes[i].lefts.clear();
+        lanes[i].group = 0;
+        lanes[i].fenced = false;
+    }
+    if (threads > WARPS * WARP) fault(where, "more than %d warps with mbarriers", int(WARPS));
+}
+
 void barrier_init(const void *at, unsigned arrivals, site where) {
     unseen books;
-    if (!async_used) {
-        async_used = true;
-        memset(knows, 0, sizeof knows);
-        for (unsigned w = 0; w < WARPS; w++)
-            knows[w].of_warp[w] = 1;
-        memset(pieces, 0, sizeof pieces);
-        memset(view, 0xff, sizeof view);
-        barriers.clear();
-        barriers.reserve(BARRIERS);
-        memset(issued, 0, sizeof issued);
-        for (auto &r : readings)
-            r.clear();
-        for (unsigned i = 0; i < threads && i < WARPS * WARP; i++) {
-            lanes[i].products.clear();
-            lanes[i].lefts.clear();
-            lanes[i].group = 0;
-            lanes[i].fenced = false;
-        }
-        if (threads > WARPS * WARP) fault(where, "more than %d warps with mbarriers", int(WARPS));
-    }
+    open_books(where);
     piece_of(at, where, "an mbarrier");
     if (uintptr_t(at) % 8 != 0) fault(where, "an mbarrier that is not aligned to 8 bytes");
     if (arrivals == 0 || barriers.size() == BARRIERS) fault(where, "an mbarrier for no arrivals, or more than %d", int(BARRIERS));
@@ -253,7 +257,8 @@ void async_fence(const void *from, size_t size, site where) {
         for (int i = 1; i < WARP; i++)
             if (all[i]->from != all[0]->from || all[i]->bytes != all[0]->bytes)
                 fault(where, "lanes of a warp name different bytes in ft_async_fence");
-        if (!async_used || size == 0) return;
+        if (size == 0) return;
+        open_books(where);
         const unsigned first = piece_of(from, where, "ft_async_fence"),
                        last = piece_of(static_cast<const unsigned char *>(from) + size - 1, where, "ft_async_fence");
         for (unsigned i = first; i <= last; i++) {
@@ -319,7 +324,7 @@ void product_fence() { lanes[current->number].fenced = true; }
 float *product_begin(float *sums, unsigned count, site where) {
     unseen books;
     auto &mine = lanes[current->number];
-    if (!async_used) fault(where, "a product without any mbarrier: nothing orders what it reads");
+    if (!async_used) fault(where, "a product, and nobody has brought anything: no mbarrier, no ft_async_fence");
     if (!mine.fenced) fault(where, "a product without ft_wgmma_fence since registers were touched");
     if (current->number % WARP == 0) issued[warp_of_current()]++;
     for (product &p : mine.products)

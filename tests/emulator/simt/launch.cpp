@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <map>
 #include <string>
@@ -32,6 +33,8 @@ executor *other_executor() {
 bool run_job(void *p) {
     auto *j = static_cast<job *>(p);
     launches[j->name]++;
+    const char *lost = getenv("SIMT_LOST");
+    if (lost != nullptr && strcmp(lost, j->name) == 0) return true;
     if (executor *other = other_executor()) {
         char text[1024] = "";
         const bool good = other(*j, order_of_threads(), seed_of_threads(), text, sizeof text);

@@ -19,6 +19,11 @@ inline void ft_mbarrier_wait(ft_mbarrier *b, unsigned parity, simt::site where =
 inline void ft_async_fence(const void *from, size_t bytes, simt::site where = simt::site::here()) {
     simt::async_fence(from, bytes, where);
 }
+inline void ft_async_fence(const void *a, size_t of_a, const void *b, size_t of_b, const void *c, size_t of_c, simt::site where = simt::site::here()) {
+    simt::async_fence(a, of_a, where);
+    simt::async_fence(b, of_b, where);
+    simt::async_fence(c, of_c, where);
+}
 // What setmaxnreg accepts; registers themselves have no limit here.
 template <int REGISTERS> inline void ft_registers_give() {
     static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "setmaxnreg");

@@ -25,7 +25,7 @@ struct left_operand {
     uint64_t descriptor; // of the rows of all four warps; 0: it is in registers
 };
 
-template <class T, int N, bool COLUMNS>
+template <class T, int N, bool COLUMNS, bool LEFT_COLUMNS = false>
 SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const left_operand &a, uint64_t b, bool add, site where) {
     struct record {
         left_operand a;
@@ -48,7 +48,7 @@ SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const left_operand
         // (all 64 rows, as nobody says that a warp reads only its own)
         for (int row = 0; first.a.descriptor != 0 && row < 64; row++)
             for (int k = 0; k < 16; k++) {
-                const float x = right_operand<T, false>(first.a.descriptor, k, row, where);
+                const float x = right_operand<T, LEFT_COLUMNS>(first.a.descriptor, k, row, where);
                 if (row / 16 == own / 16) left[row % 16][k] = x;
             }
         for (int outer = 0; outer < (COLUMNS ? 16 : N); outer++)
@@ -85,8 +85,9 @@ inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, b
     simt::multiply_group<T, N, COLUMNS>(d, {{a[0], a[1], a[2], a[3]}, 0}, b, add, where);
     simt::product_reads(a);
 }
-template <class T> inline void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
-    simt::multiply_group<T, 64, false>(d, {{}, a}, b, add, where);
+template <class T, bool LEFT_COLUMNS, bool COLUMNS>
+inline void ft_wgmma_of_tiles(float (&d)[8][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
+    simt::multiply_group<T, 64, COLUMNS, LEFT_COLUMNS>(d, {{}, a}, b, add, where);
 }
 
 #endif

@@ -13,7 +13,8 @@ is a typical one: the next tile is fetched, no bound is masked, nothing is resca
 count as often as they run; of a visit of disentangled_backward to its slab the part of a step counts (VISITED).
 Products of warpgroups (HGMMA; sm_90a) have the whole tensor peak, mma.sync on that chip 62% of it: their rate in TFLOP/s stands beside
 that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, the left one too
-where it is in no register, and the copy engine writes what they read there once for all warpgroups of a block.
+where it is in no register, and the copy engine writes what they read there once for all warpgroups of a block. A kernel with both (HYBRID)
+has the part of wgmma's peak that all of its products come to.
 Kernels bound by memory (the formula of an activation is chosen at run time: of all of them the dearest way counts): bytes an
 element come from tests/emulator/pieces/counts.txt, where the emulator counted them, L2's share with every sector that is written.
 The part of the memory's bandwidth that is left is the smallest of
@@ -86,8 +87,13 @@ WARPGROUP = {
                                                  lambda d: 2 * 64 * d * 2 // 2, lambda d: (2 + 3) * 2 * 64 * d * 2 + 3 * 512 + 128, lambda d: 384)
        for of_keys, side in enumerate(("queries", "keys"))},
 }
-# the same where not every query sees every key; of a turn all of whose scores are seen, beside that of mma.sync without a window
+# The same where not every query sees every key; of a turn all of whose scores are seen, beside that of mma.sync without a window
 WARPGROUP |= {name.replace("warpgroup", "warpgroup_banded"): (of[0].replace("warpgroup", "warpgroup_banded"), *of[1:]) for name, of in WARPGROUP.items()}
+# Products of warpgroups beside mma.sync's, heads of 64; of every two turns one multiplies the bands of a group of chunks and visits the slab.
+HYBRID = {f"disentangled_warpgroup_backward, {side}": (rf"disentangled_warpgroup_backwardI13__nv_bfloat16Lb{of_keys}", f"disentangled_backward, {side}")
+          for of_keys, side in enumerate(("queries", "keys"))}
+# others, own rows, three groups of the own table and of bands, eight chunks of the other table, lse and D
+HYBRID_SHARED, HYBRID_THREADS = 4 * 32 * 128 + 7 * 64 * 128 + 8 * 16 * 72 * 2 + 4 * 32 * 4, 128
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
 HALF = "I13__nv_bfloat16Lb1E"
@@ -388,6 +394,29 @@ def warpgroup_rows(code, registers, tensor):
                 products = [columns_of(t) for t in texts if base(t) == "HGMMA"]
                 row[key] = {"instructions": len(texts), "products": len(products), "part": pipes["tensor"] / pipes[bound], "bound": bound,
                             "tflops": tflops(chip, 16 * sum(products) * 16 * 2, pipes[bound]), "beside": other[key]["tflops"]}
+            yield row
+        for title, (pattern, beside) in HYBRID.items():
+            if not re.search(pattern, name) or arch != "sm_90a":
+                continue
+            conditions = {a for a, t in body if t.startswith("@")}
+            hot = min((l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
+            chip, other = CHIPS[arch], next(r for r in tensor if (r["arch"], r["kernel"], r["head_dim"]) == (arch, beside, 64))
+            row = {"arch": arch, "kernel": title, "head_dim": 64,
+                   "warps": warps_resident(chip, registers[arch, name][0], HYBRID_SHARED, HYBRID_THREADS)}
+            of_tiles = lambda t: base(t) == "HGMMA" and "gdesc" in t.split(",")[1]  # noqa: E731  both operands in shared memory: bands
+            for key in ("plain", "dropout"):
+                drops = lambda t: key == "dropout" and PHILOX.search(t)  # noqa: E731
+                visits = [t for _, t in turn(body, *hot, lambda t: base(t) in ("HMMA", "HGMMA", "LDGSTS", "STG") or drops(t), lambda t: PHILOX.search(t))]
+                others = [t for _, t in turn(body, *hot, lambda t: base(t) in ("HMMA", "LDGSTS") or drops(t),
+                                             lambda t: PHILOX.search(t) or base(t) == "STG" or of_tiles(t))]
+                assert any(map(of_tiles, visits)) and not any(map(of_tiles, others)), f"{title}: turns with bands and without are not told apart"
+                pipes = cycles(visits, chip)
+                pipes.update(cycles(others, chip))
+                bound = max(pipes, key=pipes.get)
+                flop = sum(16 * columns_of(t) * 16 * 2 if base(t) == "HGMMA" else 16 * 8 * 16 * 2 if base(t) == "HMMA" else 0 for t in visits + others)
+                rate = tflops(chip, flop, pipes[bound])
+                row[key] = {"instructions": round(len(visits + others) / 2), "products": sum(base(t) == "HGMMA" for t in visits + others) // 2,
+                            "part": rate / tflops(chip, 16 * 8 * 16 * 2, 4), "bound": bound, "tflops": rate, "beside": other[key]["tflops"]}
             yield row
 
 
