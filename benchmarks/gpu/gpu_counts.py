@@ -109,7 +109,7 @@ def step_bytes(config, lengths, residual="fp32"):
     tokens = sum(lengths)
     norm = 14 + 12 if residual == "fp32" else 8 + 8
     layer = 2 * norm * d + (4 + 8) * f
-    embeddings = (6 + 14 + 12 + 12 if residual == "fp32" else 6 + 8 + 6 + 12 + 12) * d  # the gradient becomes fp32 there
+    embeddings = (6 + 14 + 12 + 12 if residual == "fp32" else 6 + 8 + 8 + 6 + 12) * d  # the gradient becomes fp32 there
     rows = config["vocab_size"] * (1 - math.exp(-tokens / config["vocab_size"]))  # words are drawn evenly
     return tokens * ((layers - 1) * layer + embeddings) + len(lengths) * layer + 36 * parameters(config, rows)
 

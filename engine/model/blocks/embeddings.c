@@ -165,10 +165,9 @@ static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_ten
 ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx, ft_tensor *stream) {
     const ft_model *m = pass->model;
     const bool behind = !m->family->first_norm_in_front; // the dropout
-    FT_TRY(ft_pass_retype(pass, FT_ROWS_TOKENS, FT_F32, "embedding output gradient", dx)); // from here on it adds up over rows
-    FT_TRY(ft_pass_retype(pass, FT_ROWS_TOKENS, FT_F32, "embedding stream gradient", stream));
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
     if (behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
+    FT_TRY(ft_pass_retype(pass, FT_ROWS_TOKENS, dx->dtype, "embedding stream gradient", stream));
     FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                             (ft_layernorm_backward_args){.dy = *dx,
                                                          .s = s->sum,
@@ -178,6 +177,7 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     if (!behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
+    FT_TRY(ft_pass_retype(pass, FT_ROWS_TOKENS, FT_F32, "embedding sum gradient", dx)); // from here on it adds up over rows
     if (m->patches != NULL) {
         FT_TRY(ft_patches_backward(pass, *dx));
         ft_pass_free(pass, dx);

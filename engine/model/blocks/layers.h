@@ -53,7 +53,7 @@ bool ft_pass_has_wide(const ft_pass *pass);
 bool ft_pass_wide_is_wider(const ft_pass *pass); // than the rows: what is there in both is rounded in one
 ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out);
 bool ft_pass_is_half(const ft_pass *pass); // is the model's type one of 16 bits?
-// x, in fp32, as the products of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
+// x as the products of the model's type read it: itself, or, of fp32, rounded; then `own` is its memory, for the caller to free.
 ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out);
 // y gets the numbers of x, rounded where it has another type: matrices whose rows lie back to back.
 ft_status ft_pass_copy_rows(ft_pass *pass, ft_tensor x, ft_tensor y);

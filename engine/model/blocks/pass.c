@@ -53,7 +53,7 @@ ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, co
 ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out) {
     *own = ft_absent();
     *out = x;
-    if (x.data == NULL || !ft_pass_is_half(pass)) return FT_OK;
+    if (x.data == NULL || x.dtype == pass->model->dtype) return FT_OK;
     FT_TRY(ft_pass_tensor(pass, kind, x.cols, FT_MEM_ACTIVATIONS, -1, name, own));
     *out = *own;
     return ft_pass_cast(pass, x, *own);

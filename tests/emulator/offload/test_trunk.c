@@ -127,6 +127,7 @@ static const way ways[] = {
     {"every second layer computed again", "tied", "trunk+all", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.gradient_checkpointing=2", NULL}, 0},
     {"a head of its own, a table on the host", "qwen2", "trunk+all", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.gradient_checkpointing=on", NULL}, BOTH},
     {"fp16", "llama", "trunk+activations", {LORA, "train.task=causal_lm", "train.precision=fp16", "train.gradient_checkpointing=on", "memory.active_vocabulary=off", NULL}, BOTH},
+    {"16 bits between layers", "qwen2", "trunk+activations", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", NULL}, BOTH},
     {"4 bits", "wide", "trunk", {LORA, "train.precision=bf16", "model.storage=nf4", "train.gradient_checkpointing=3", NULL}, 0},
     {"4 bits, scales of 8", "qwen2", "trunk+optimizer", {LORA, "train.task=causal_lm", "model.storage=nf4_double", "train.gradient_checkpointing=on", NULL}, BOTH},
     {"8 bits, magnitudes", "bert", "trunk", {"adapter.type=dora", "adapter.targets=query,value,output.dense", "adapter.r=2", "model.storage=int8", "train.gradient_checkpointing=on", NULL}, BOTH},
