@@ -127,7 +127,6 @@ static const way ways[] = {
     {"every second layer computed again", "tied", "trunk+all", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.gradient_checkpointing=2", NULL}, 0},
     {"a head of its own, a table on the host", "qwen2", "trunk+all", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.gradient_checkpointing=on", NULL}, BOTH},
     {"fp16", "llama", "trunk+activations", {LORA, "train.task=causal_lm", "train.precision=fp16", "train.gradient_checkpointing=on", "memory.active_vocabulary=off", NULL}, BOTH},
-    {"16 bits between layers", "qwen2", "trunk+activations", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", NULL}, BOTH},
     {"4 bits", "wide", "trunk", {LORA, "train.precision=bf16", "model.storage=nf4", "train.gradient_checkpointing=3", NULL}, 0},
     {"4 bits, scales of 8", "qwen2", "trunk+optimizer", {LORA, "train.task=causal_lm", "model.storage=nf4_double", "train.gradient_checkpointing=on", NULL}, BOTH},
     {"8 bits, magnitudes", "bert", "trunk", {"adapter.type=dora", "adapter.targets=query,value,output.dense", "adapter.r=2", "model.storage=int8", "train.gradient_checkpointing=on", NULL}, BOTH},
@@ -138,6 +137,7 @@ static const way ways[] = {
     {"the first three layers", "bert", "trunk", {"model.freeze_layers=3", "train.gradient_checkpointing=on", NULL}, 0},
     {"layers that nothing goes back through", "bert", "trunk", {"train.parameters=classifier", "train.frozen_dropout=on", NULL}, 0},
     {"features", "bert", "trunk", {"train.parameters=classifier", "data.feature_cache=off", NULL}, 0},
+    {"16 bits between layers", "qwen2", "trunk+activations", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", NULL}, BOTH},
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };
 static outcome reference[WAYS];
