@@ -91,7 +91,7 @@ for form in bf16-fp32 bf16-16bit fp16-fp32 fp16-16bit; do
     done
     # From the checkpoint in its middle.
     cp -r drop-$form again-$form
-    for dir in again-$form/checkpoints/*; do [ "$dir" = again-$form/checkpoints/step-00000007 ] || rm -r "$dir"; done
+    for dir in "again-$form"/checkpoints/*; do [ "$dir" = "again-$form/checkpoints/step-00000007" ] || rm -r "$dir"; done
     # shellcheck disable=SC2086
     train again-$form $drop $types output.save_steps=7 output.save_total_limit=9 output.exists=resume
     same drop-$form again-$form

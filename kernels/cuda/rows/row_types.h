@@ -1,4 +1,5 @@
-// row_types.h - instances of ops with two types of rows (kernels/ops/layernorm.h): T, and R of what adds up from layer to layer, fp32 or T.
+// row_types.h - instances of ops with two types of rows (kernels/ops/layernorm.h): T, and R of what adds up from layer
+// to layer, fp32 or T.
 #ifndef FT_CUDA_ROW_TYPES_H
 #define FT_CUDA_ROW_TYPES_H
 

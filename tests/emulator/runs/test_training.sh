@@ -116,7 +116,7 @@ done
 # A hundred steps are within twice PyTorch's gap from fp32.
 [ -n "${FT_SANITIZE:-}" ] || for form in bf16 fp16 bf16-narrow fp16-narrow; do
     precision=${form%-*} residual=fp32
-    [ $form = $precision ] || residual=16bit
+    [ "$form" = "$precision" ] || residual=16bit
     rm -f report
     expect 0 "$FTENGINE" train "$here/follow.ini" output.dir=$form device.name=cuda train.precision=$precision train.residual=$residual data.cache_dir=none
     clean $form
