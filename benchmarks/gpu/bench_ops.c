@@ -97,8 +97,9 @@ static call of_embedding_backward(const ft_embedding_backward_args *a) {
     c.shape[2] = a->table_gradient.rows;
     return c;
 }
-ROWS(layernorm_forward, x, y)
-ROWS(layernorm_backward, s, dx)
+// `out` is the type of what adds up from layer to layer (train.residual).
+static call of_layernorm_forward(const ft_layernorm_forward_args *a) { return of_rows("layernorm_forward", a->x, there(a->residual) ? a->residual : a->stream); }
+ROWS(layernorm_backward, s, dy)
 ROWS(activation_forward, x, y)
 ROWS(activation_backward, h, dx)
 static call of_attention_forward(const ft_attention_forward_args *a) { return of_attention("attention_forward", &a->shape, a->q, a->k, 0); }

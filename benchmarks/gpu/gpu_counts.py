@@ -100,15 +100,16 @@ def parameters(config, rows):
     return layers * layer + tables + relative + 2 * d + d * d + d + d * LABELS + LABELS
 
 
-def step_bytes(config, lengths):
+def step_bytes(config, lengths, residual="fp32"):
     """Bytes that the ops which only move data read and write in a step of 16 bits, every operand once: norms with residual and
     dropout (14 bytes a number forward: rows of 16 bits in and out, the fp32 row from layer to layer read and written; 12
-    backward), GELU (4 and 8, which makes its output again), embeddings, and of every trained parameter the norm of gradients (4),
+    backward; with train.residual=16bit 8 and 8), GELU (4 and 8, which makes its output again), embeddings, and of every trained parameter the norm of gradients (4),
     their clearing (4) and AdamW (28). The last layer's rows are the texts' first ones alone."""
     d, f, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
     tokens = sum(lengths)
-    layer = 2 * (14 + 12) * d + (4 + 8) * f
-    embeddings = (6 + 14 + 12 + 12) * d
+    norm = 14 + 12 if residual == "fp32" else 8 + 8
+    layer = 2 * norm * d + (4 + 8) * f
+    embeddings = (6 + 14 + 12 + 12 if residual == "fp32" else 6 + 8 + 8 + 6 + 12) * d  # the gradient becomes fp32 there
     rows = config["vocab_size"] * (1 - math.exp(-tokens / config["vocab_size"]))  # words are drawn evenly
     return tokens * ((layers - 1) * layer + embeddings) + len(lengths) * layer + 36 * parameters(config, rows)
 
@@ -144,13 +145,13 @@ def attention_flops(config, lengths):
     return (layers - 1) * (3.5 * scores + 4 * positions)
 
 
-def floor(config, lengths, products, copy_rate, attention_rate):
+def floor(config, lengths, products, copy_rate, attention_rate, residual="fp32"):
     """Parts of the least time of a step in 16 bits, in seconds. A part whose ceiling was not measured is None, and so is the sum.
     attention_rate: FlashAttention-2's, forward and backward with dropout; a disentangled one is held to the same rate."""
     parts = {
         "products": gemm_seconds(config, lengths, products) if products else None,
         "attention": attention_flops(config, lengths) / attention_rate if attention_rate else None,
-        "moving": step_bytes(config, lengths) / copy_rate if copy_rate else None,
+        "moving": step_bytes(config, lengths, residual) / copy_rate if copy_rate else None,
     }
     parts["sum"] = None if None in parts.values() else sum(parts.values())
     return parts

@@ -65,36 +65,47 @@ static ft_dropout dropout_of(const test *t, int side, int step, int slot, int po
                         .slot = t->at[slot][side],
                         .position = t->at[position][side]};
 }
-static void layernorm_setup(test *t) {
+// narrow: what adds up from layer to layer is of the rows' type (train.residual=16bit); it is the type of its buffers that tells the ops.
+static void add_added(test *t, bool narrow) {
+    if (narrow) gpu_ops_add_rows(t, t->rows * t->cols, 0, 1);
+    else gpu_ops_add_floats(t, t->rows * t->cols, 0, 1);
+}
+static void norm_setup(test *t, bool narrow) {
     gpu_ops_add_step(t);
     gpu_ops_add_integers(t, t->rows, 0);
     gpu_ops_add_integers(t, t->rows, -t->length);
     gpu_ops_add_many(t, 2, (int64_t[]){t->rows * t->cols, t->cols});           // 3: x bias
-    gpu_ops_add_floats(t, t->rows * t->cols, 0, 1);                        // 5: residual
+    add_added(t, narrow);                                                  // 5: residual, dy
     gpu_ops_add_floats(t, t->cols, 0, 1);                                  // 6: gamma
     gpu_ops_add_floats(t, t->cols, 0, 1);                                  // 7: beta
     gpu_ops_add_many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols}); // 8: s y
     gpu_ops_add_floats(t, t->rows, 0, 0.1);                                // 10: mean
     gpu_ops_add_floats(t, t->rows, 1, 0.1);                                // 11: rstd
     gpu_ops_add_floats(t, 3 * t->cols, 0, 1);                              // 12: dgamma dbeta dbias
-    gpu_ops_add_floats(t, t->rows * t->cols, 0, 1);                        // 13: wide
+    add_added(t, narrow);                                                  // 13: wide, ds
 }
+static bool adds_narrow(const test *t) { return ft_is_half(t->dtype[5]); }
+static bool writes_wide(const test *t) { return ft_is_half(t->type) && !adds_narrow(t); }
 static void layernorm_forward_setup(test *t) {
-    const double n = (double)t->rows * (double)t->cols, floats = ft_is_half(t->type) ? 2 : 1; // residual, and wide
-    layernorm_setup(t);
-    t->moved = gpu_ops_bytes_of(t, 3 * n) + floats * n * sizeof(float);
+    const double n = (double)t->rows * (double)t->cols;
+    norm_setup(t, false);
+    t->moved = gpu_ops_bytes_of(t, 3 * n) + (writes_wide(t) ? 2 : 1) * n * sizeof(float);
 }
 static void layernorm_backward_setup(test *t) {
     const double n = (double)t->rows * (double)t->cols;
-    layernorm_setup(t);
+    norm_setup(t, false);
     t->moved = gpu_ops_bytes_of(t, 2 * n) + 2 * n * sizeof(float);
+}
+static void layernorm_16bit_setup(test *t) { // both ways: four rows
+    norm_setup(t, true);
+    t->moved = gpu_ops_bytes_of(t, 4 * (double)t->rows * (double)t->cols);
 }
 static ft_status layernorm_forward(test *t, int side) {
     RUN(layernorm_forward, .x = gpu_ops_matrix(t, 3, side, t->rows, t->cols), .bias = gpu_ops_vector(t, 4, side, t->cols),
         .residual = gpu_ops_matrix(t, 5, side, t->rows, t->cols), .gamma = gpu_ops_vector(t, 6, side, t->cols),
         .beta = gpu_ops_vector(t, 7, side, t->cols), .epsilon = 1e-12f, .dropout = dropout_of(t, side, 0, 1, 2),
         .s = gpu_ops_matrix(t, 8, side, t->rows, t->cols), .y = gpu_ops_matrix(t, 9, side, t->rows, t->cols),
-        .wide = ft_is_half(t->type) ? gpu_ops_matrix(t, 13, side, t->rows, t->cols) : ft_absent(), .mean = gpu_ops_vector(t, 10, side, t->rows), .rstd = gpu_ops_vector(t, 11, side, t->rows));
+        .wide = writes_wide(t) ? gpu_ops_matrix(t, 13, side, t->rows, t->cols) : ft_absent(), .mean = gpu_ops_vector(t, 10, side, t->rows), .rstd = gpu_ops_vector(t, 11, side, t->rows));
 }
 static ft_status layernorm_backward(test *t, int side) {
     float *sums = t->at[12][side];
@@ -332,6 +343,8 @@ const gpu_op gpu_ops[] = {
     {"embedding_backward", embedding_setup, embedding_backward, 2e-6, ROWS, 0},
     {"layernorm_forward", layernorm_forward_setup, layernorm_forward, 2e-6, ROWS, 1},
     {"layernorm_backward", layernorm_backward_setup, layernorm_backward, 5e-6, ROWS, 1},
+    {"layernorm_forward_16bit", layernorm_16bit_setup, layernorm_forward, 2e-6, HALVES, 1},
+    {"layernorm_backward_16bit", layernorm_16bit_setup, layernorm_backward, 5e-6, HALVES, 1},
     {"activation_forward", activation_setup, activation_forward, 5e-7, ROWS, 1},
     {"activation_backward", activation_setup, activation_backward, 5e-6, ROWS, 1},
     {"gated_forward", gated_forward_setup, gated_forward, 5e-7, ROWS, 1},

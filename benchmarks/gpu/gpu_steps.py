@@ -11,7 +11,7 @@ sides train on the same texts: the first half warms up, the second is timed. The
 Trainer groups them (group_by_length), short and long batches in a drawn order; ftengine shuffles, having no padding.
 ftengine has attention on mma.sync everywhere, ftengine-graphs with device.graphs=on; ftengine-wgmma, on sm_90 alone and in dense cases of BERT, has
 it on warpgroups. ftengine-tuned, in dense cases, has the matrix products that `ftengine tune-gemm` has measured just before (device.gemm_tuning): beside
-ftengine it is what tuning brings to a step. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
+ftengine it is what tuning brings to a step. ftengine-16bit, in dense cases of BERT, has train.residual=16bit. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
 the batches that a rival ran before its time was over: a padded one executes its padding too, and is credited with it. Peak memory
 is the driver's, of the whole device over what was used before that side began (nvidia-smi). The rivals' models and optimizers stay
 on the GPU while others are measured, their activations do not: ftengine has that much less memory than alone.
@@ -51,7 +51,7 @@ RIVALS = {
     "deberta-v2": ["disentangled-flash", "flashdeberta", "eager", "compile"],
 }
 # What is computed by whose rules: (operations of attention are the fused kernel's, the last layer for the pooled rows alone).
-FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs", "ftengine-wgmma", "ftengine-tuned"}
+FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs", "ftengine-wgmma", "ftengine-tuned", "ftengine-16bit"}
 # Options, and what is in the environment.
 MMA = {"FTENGINE_ATTENTION": "mma"}  # on sm_90 too, where warpgroups have a side of their own
 OURS = {
@@ -59,6 +59,7 @@ OURS = {
     "ftengine-graphs": (["device.graphs=on"], MMA),
     "ftengine-wgmma": ([], {"FTENGINE_ATTENTION": "wgmma"}),
     "ftengine-tuned": ([], MMA),  # with the case's products
+    "ftengine-16bit": (["train.residual=16bit"], MMA),
 }
 # name: (lengths, texts a batch, batches a half)
 CASES = {
@@ -304,17 +305,17 @@ def absent_everywhere(options):
     return None if check.returncode == 0 else (check.stderr.strip().splitlines() or ["it ended"])[-1]
 
 
-def ours_of(case, config, chip):
+def ours_of(case, config, chip, precision="bf16"):
     """Our sides in this case."""
-    hopper = case["dense"] and ", sm_90" in chip and config["model_type"] == "bert"
-    lacking = {"ftengine-wgmma": not hopper, "ftengine-tuned": not case.get("products")}
+    dense_bert = case["dense"] and config["model_type"] == "bert"
+    lacking = {"ftengine-wgmma": not dense_bert or ", sm_90" not in chip, "ftengine-tuned": not case.get("products"), "ftengine-16bit": not dense_bert or precision == "fp32"}
     return [name for name in OURS if not lacking.get(name)]
 
 
 def measure(options, case, config, chip, memory, clock, rivals, missing):
     """Every side of one case. Its rounds go through all sides, forwards and then backwards."""
     names = options.rivals if options.rivals is not None else RIVALS[config["model_type"]]
-    sides = {name: {"status": "measured", "rounds": []} for name in ours_of(case, config, chip) + names}
+    sides = {name: {"status": "measured", "rounds": []} for name in ours_of(case, config, chip, options.precision) + names}
 
     def deadline():
         """Of one side's warm-up, or one of its runs: one for all that it is asked in it."""

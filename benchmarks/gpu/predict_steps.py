@@ -35,6 +35,7 @@ def main():
     cases = [dense(options.program, counted, model, arch) for arch in ("sm_90a", "sm_80", "sm_89") for model in gpu_steps.MODELS]
     cases += [mixed(options.program, counted, model, name, "sm_90a") for model in ("bert-base", "deberta-v3-base") for name in gpu_steps.CASES if name != "dense-512"]
     cases.append(documents(options.program, counted, "sm_90a"))
+    cases += [dense(options.program, counted, "bert-large", arch, "16bit") for arch in ("sm_90a", "sm_80", "sm_89")]
     gains = {c["model"]: gains_of(c) for c in cases if c["case"] == "dense-512" and c["arch"] == "sm_90a"}
     for c in cases:  # of the dearest kinds
         for column in ("best", "expected"):

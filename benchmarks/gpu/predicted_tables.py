@@ -142,6 +142,24 @@ def milliseconds(seconds):
     return f"{1e3 * seconds:.2f}"
 
 
+def residual_lines(cases):
+    """Dense steps of one model whose rows add up from layer to layer in fp32, and in 16 bits."""
+    lines = ["", "## With train.residual = 16bit", "", "BERT-large's dense step again, with rows and their gradients between layers in bf16, beside the one above; milliseconds. A norm moves 14 bytes a number",
+             "forward and 12 backward, and 8 and 8 in 16 bits; products that add to a gradient of rows move 4 where they move 8. The two ops: of all tokens.", "",
+             "| chip | column | layernorm_forward | layernorm_backward | norms | products | rest | step | with graphs | MFU | planned GiB |", "|---" * 11 + "|"]
+    for narrow in (c for c in cases if c.get("residual") == "16bit"):
+        usual = next(c for c in cases if (c["model"], c["arch"], c.get("residual")) == (narrow["model"], narrow["arch"], "fp32"))
+        for column in ("best", "expected"):
+            of = [c[column] for c in (usual, narrow)]
+            ops = [[1e3 * sum(k["seconds"] for k in f["kinds"] if k["op"] == op) for f in of] for op in ("layernorm_forward", "layernorm_backward")]
+            parts = [[1e3 * f["parts"][p] for f in of] for p in ("norms", "products", "rest")]
+            whole = [[1e3 * f[k] for f in of] for k in ("seconds", "graph_seconds")]
+            cells = [f"{a:.2f} to {b:.2f}" for a, b in ops + parts + whole] + [f"{of[0]['mfu']:.1%} to {of[1]['mfu']:.1%}"]
+            planned = [c["planned_bytes"] / 2**30 for c in (usual, narrow)]
+            lines.append("| " + " | ".join([static_model.CHIPS[narrow["arch"]]["name"], column, *cells, f"{planned[0]:.2f} to {planned[1]:.2f}"]) + " |")
+    return lines
+
+
 def markdown(document):
     names = [*PARTS, "rest", "short kernels", "gaps"]
     lines = ["# Predicted training steps: nothing here was measured", "", f"{document['date']}, commit {document['commit']}, no GPU", "", "    " + document["command"], "",
@@ -161,6 +179,7 @@ def markdown(document):
                      milliseconds(f["seconds"]), milliseconds(f["graph_seconds"]), "" if floor is None else milliseconds(floor),
                      "" if floor is None else f"{f['seconds'] / floor:.2f}", f"{f['mfu']:.1%}", f"{c['tokens'] / f['seconds']:.0f}"]
             lines.append("| " + " | ".join(cells) + " |")
+    lines += residual_lines(document["cases"])
     lines += ["", f"## {LONG_BATCH} texts of {LONG_TOKENS} tokens, H200", "", "Milliseconds. The floor: products at the same assumed rate, attention of the pairs of tokens that a layer sees at "
               "FlashAttention-2's published rate (of 512 tokens:", "of longer texts it has more), other operands moved once at a copy's.", "", "| model | column | " + " | ".join(names) + " | step | with graphs | floor | step by floor | tokens/s |",
               "|---" * (len(names) + 7) + "|"]

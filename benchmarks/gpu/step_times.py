@@ -70,7 +70,7 @@ PARTS = {
     "embedding": ("embedding_forward", "embedding_backward"),
 }  # else: rest
 LEAST = {  # bytes an element by kernels/devices/cost.h in the case that counts.txt has
-    "layernorm_forward.bf16": 14, "layernorm_backward.bf16": 12, "activation_forward.bf16": 6, "activation_backward.bf16": 8,
+    "layernorm_forward.bf16": 14, "layernorm_backward.bf16": 12, "layernorm_forward_16bit.bf16": 8, "layernorm_backward_16bit.bf16": 8, "activation_forward.bf16": 6, "activation_backward.bf16": 8,
     "column_sum.bf16": 2, "dropout.bf16": 4, "dropout.fp32": 8, "gather_rows.bf16": 4, "gather_rows.fp32": 8, "scatter_rows_add.bf16": 10,
     "scatter_rows_add.fp32": 12, "cast.fp32_to_bf16": 6, "cast.bf16_to_fp32": 6, "adamw.bf16": 28,
 }
@@ -105,6 +105,12 @@ def read_static(path):
     return rows
 
 
+def kernel_of(op):
+    """By the name that it is counted under: norms whose rows add up in 16 bits (train.residual=16bit) are other instances."""
+    narrow = op["op"].startswith("layernorm") and op["out"] == op["type"] != "fp32"
+    return op["op"] + ("_16bit" if narrow else "")
+
+
 class Counted:
     """What the compiled kernels do, of every chip."""
 
@@ -123,7 +129,7 @@ class Counted:
         return sum(c["read_bytes"] + c["written_bytes"] for c in rows) / rows[0]["elements"]
 
     def over_least(self, op):
-        key = f"{op['op']}.{op['type']}" if op["op"] != "cast" else f"cast.{op['type']}_to_{op['out']}"
+        key = f"{kernel_of(op)}.{op['type']}" if op["op"] != "cast" else f"cast.{op['type']}_to_{op['out']}"
         return self.moved(key) / LEAST[key] if key in LEAST else 1.0
 
     def part(self, arch, kernel, head_dim=None):
@@ -212,7 +218,7 @@ class Chip:
             size = rows * cols * self.counted.moved("embedding_forward.bf16")
         if op["op"] == "embedding_backward":  # the rows that some token reads are read and written, words drawn evenly
             size = rows * cols * (4 if op["type"] == "fp32" else 2) + 8 * cols * table * (1 - math.exp(-rows / table))
-        row = self.counted.part(self.arch, op["op"])
+        row = self.counted.part(self.arch, kernel_of(op))
         return self.moving(size, row["part"]), row["bound"]
 
     def seconds(self, op, lengths):
@@ -281,16 +287,16 @@ def batches_of(kind, batch, half, number):
     return [batches[(2 * i + 1) * len(batches) // (2 * number)] for i in range(number)]
 
 
-def dense(program, counted, model, arch):
+def dense(program, counted, model, arch, residual="fp32"):
     batch = gpu_steps.CASES["dense-512"][1]
     config, lengths = config_of(model), [512] * batch
-    told = ask(program, arch, f"model.path={gpu_steps.MODELS[model]}", f"train.batch_size={batch}", "data.max_length=512")
-    case = {"model": model, "case": "dense-512", "arch": arch, "chip": PEAKS[arch], "batch": batch, "tokens": sum(lengths), "fits": told["fits"],
+    told = ask(program, arch, f"model.path={gpu_steps.MODELS[model]}", f"train.batch_size={batch}", "data.max_length=512", f"train.residual={residual}")
+    case = {"model": model, "case": "dense-512" + ("" if residual == "fp32" else ", " + residual), "residual": residual, "arch": arch, "chip": PEAKS[arch], "batch": batch, "tokens": sum(lengths), "fits": told["fits"],
             "planned_bytes": told["planned_bytes"], "flops": gpu_counts.step_flops(config, lengths, True, True)}
     for column in ("best", "expected"):
         chip = Chip(arch, counted, column)
         found = predict(chip, told["ops"], lengths)
-        floor = gpu_counts.floor(config, lengths, products_of(chip, told["ops"]), chip.copy, flash_rate() if arch == "sm_90a" else None)
+        floor = gpu_counts.floor(config, lengths, products_of(chip, told["ops"]), chip.copy, flash_rate() if arch == "sm_90a" else None, residual)
         case[column] = found | {"floor": floor, "mfu": case["flops"] / found["seconds"] / chip.peak}
     return case
 

@@ -126,6 +126,7 @@ typedef enum ft_head_pooling { FT_HEAD_AUTO = 0, FT_HEAD_MEAN } ft_head_pooling;
 typedef enum ft_window_pooling { FT_POOLING_AUTO = 0, FT_POOLING_MEAN, FT_POOLING_MAX } ft_window_pooling;
 // AUTO: fp32, and what bf16 would bring is said. INT8: of predictions, whose rows are fp32 but for products (kernels/ops/int8_product.h).
 typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16, FT_PRECISION_AUTO, FT_PRECISION_INT8, FT_PRECISIONS } ft_precision;
+typedef enum ft_residual { FT_RESIDUAL_FP32 = 0, FT_RESIDUAL_16BIT } ft_residual;
 static inline bool ft_precision_is_half(ft_precision p) { return p == FT_PRECISION_BF16 || p == FT_PRECISION_FP16; }
 
 typedef struct ft_int_list {
@@ -237,6 +238,7 @@ typedef struct ft_config {
         const char *deadline; // "": none; as ft_deadline_left reads it
         int64_t logging_steps;
         ft_precision precision; // of what is computed with; the weights that are trained are fp32
+        ft_residual residual;   // of what adds up from layer to layer; 16 bits: those of a precision that has them, else fp32
     } train;
     struct {
         ft_eval_strategy strategy; // no validation file: FT_EVAL_NO

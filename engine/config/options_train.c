@@ -17,6 +17,7 @@ static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}
                                                      {"fp16", FT_PRECISION_FP16},    {"float16", FT_PRECISION_FP16},
                                                      {"half", FT_PRECISION_FP16},    {"auto", FT_PRECISION_AUTO},
                                                      {"int8", FT_PRECISION_INT8},    {NULL, 0}};
+static const ft_option_choice residual_choices[] = {{"fp32", FT_RESIDUAL_FP32}, {"16bit", FT_RESIDUAL_16BIT}, {NULL, 0}};
 #define TASK_ALSO(problem_type, id) {problem_type, FT_TASK_##id},
 #define TASK_SAME(problem_type, id)
 #define FT_TASK_LINE(id, name, also, problem_type, ...) {#name, FT_TASK_##id}, TASK_##also(problem_type, id)
@@ -138,5 +139,9 @@ static const ft_option rows[] = {
                    "throughout. fp16 scales the loss (a power of two that halves when a step overflows, which is then "
                    "left out, and doubles after 2000 good ones); bf16 needs no scale. auto is fp32, and says what bf16 would take. eval and predict "
                    "take it too, and they alone int8: on a CPU, products of the layers in 8 bits, a step a row and an output."),
+    CHOICE(train.residual, FIXED, "fp32", residual_choices, .elsewhere = "residual_in_fp32 fp32_residual_connection",
+           .help = "Numbers that what adds up from layer to layer has in bf16 and fp16: the rows that the next sum takes up, and their gradients. 16bit: "
+                   "those of train.precision. Norms then move 16 bytes a number, forward and back, where fp32 takes 26, and sums from layer to layer "
+                   "are rounded after every block; within an op they stay fp32. Not with train.precision=fp32."),
 };
 const ft_section ft_train_section = {.name = "train", .help = "How it is trained.", .rows = rows, .count = ROWS};

@@ -4,7 +4,8 @@
 // Recomputation (train.gradient_checkpointing = k): only the input of every k-th layer is kept. The backward pass takes
 // the segments of k layers from the last to the first, runs each forward again, now keeping everything, and then
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
-// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, or its norm, and so all bits come again. What is
+// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, or its norm, and so all bits come again. With
+// train.residual = 16bit the rows are kept, and beside them the stream, if there is one: rows are not the norm of what was rounded. What is
 // kept may travel to the host and back (offload_inputs.h).
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/cache.h"
@@ -60,7 +61,8 @@ static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end
         tap(pass, l, t->input[l + 1]);
         const bool again = pass->model->rebuilds_norms && !convolves(pass, l - 1); // from the sum in layer l - 1
         const bool unread = !convolves(pass, l) && !ft_block_reads_input(pass->model, l, 0); // on the way back
-        if ((l > first || t->checkpoint[first].data != NULL) && (!keep || again)) ft_pass_free(pass, &t->input[l]);
+        const bool remade = t->checkpoint[first].data != NULL && pass->model->row_dtype == FT_F32; // from there, to the bit
+        if ((l > first || remade) && (!keep || again)) ft_pass_free(pass, &t->input[l]);
         if (keep && unread) ft_pass_free(pass, &t->input[l]);
     }
     return FT_OK;
@@ -78,7 +80,7 @@ static ft_status run_segment(ft_pass *pass, training_state *t, int n, int first,
     if (ft_pass_has_wide(pass)) {
         ft_tensor *wide = &t->checkpoint[first];
         FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint in fp32", wide));
-        FT_TRY(device->copy(pass->model->device, wide->data, t->wide.data, (size_t)(wide->rows * wide->cols) * sizeof(float)));
+        FT_TRY(device->copy(pass->model->device, wide->data, t->wide.data, (size_t)(wide->rows * wide->cols) * ft_dtype_size(wide->dtype)));
     }
     if (ft_input_travels(pass, n)) FT_TRY(ft_input_send(pass, n, *kept(pass, t, n)));
     FT_TRY(run_layers(pass, t, first, end, false, end));
@@ -92,7 +94,7 @@ static ft_status run_segment_again(ft_pass *pass, training_state *t, int n, int 
     if (ft_pass_has_wide(pass)) {
         t->wide = t->checkpoint[first];
         t->checkpoint[first] = ft_absent();
-        FT_TRY(ft_layer_input_of_stream(pass, first, t->wide, &t->input[first]));
+        if (t->input[first].data == NULL) FT_TRY(ft_layer_input_of_stream(pass, first, t->wide, &t->input[first]));
     }
     FT_TRY(run_layers(pass, t, first, end, true, end - 2 >= pass->model->first_trained_layer ? end - 2 : -1));
     ft_pass_free(pass, &t->wide);
@@ -164,6 +166,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     const bool into_encoder = from < layers || m->embeddings_trained;
     FT_TRY((m->vocabulary > 0 ? train_language : train_head)(pass, t, losses, into_encoder, &dx));
     if (!into_encoder) return FT_OK;
+    FT_TRY(ft_pass_retype(pass, m->ends_whole ? FT_ROWS_TOKENS : FT_ROWS_READ, m->row_dtype, "rounded gradient of rows", &dx));
     FT_TRY(backward_layers(pass, t, last_segment, layers, &dx));
     for (int n = segments - 1; n >= 0; n--) {
         const int first = from + n * every, end = first + every;

@@ -36,6 +36,11 @@ static ft_dtype dtype_of(ft_precision precision) {
     return dtypes[precision];
 }
 
+static ft_dtype row_dtype_of(const ft_config *o) {
+    const bool rounds = o->train.residual == FT_RESIDUAL_16BIT && ft_precision_is_half(o->train.precision);
+    return rounds ? dtype_of(o->train.precision) : FT_F32;
+}
+
 static bool trains_layer(const ft_config *o, int layer) {
     return o->model.freeze != FT_FREEZE_ENCODER && layer >= o->model.freeze_layers;
 }
@@ -242,6 +247,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->memory = memory;
     m->device = ft_memory_device(memory);
     m->dtype = m->parameters.dtype = dtype_of(o->train.precision);
+    m->row_dtype = row_dtype_of(o);
     set_shape(m, c, label_count);
     set_dropout(m, c, o);
     ft_model_set_recomputation(m, o);

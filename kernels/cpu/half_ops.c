@@ -175,7 +175,6 @@ static void advance_layernorm(ft_layernorm_forward_args *args, block b) {
     if (args->wide.data != NULL) args->y = args->wide;
     args->wide = ft_absent();
     if (args->stream.data != NULL) args->s = args->stream; // and so with s
-    args->stream = ft_absent();
     advance_vector(&args->mean, b);
     advance_vector(&args->rstd, b);
     advance_dropout(&args->dropout, b);

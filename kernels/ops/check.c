@@ -89,20 +89,23 @@ ft_status ft_embedding_backward_check(const ft_target *target, const ft_embeddin
     FT_REQUIRE_WORKSPACE(embedding_backward, target, args);
 }
 
+// What adds up from layer to layer, in an op whose rows are of type h (layernorm.h).
+static bool is_row_type(ft_dtype r, ft_dtype h) { return r == FT_F32 || r == h; }
+
 ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args) {
     static const char op[] = "layernorm_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
-    ft_dtype h = args->y.dtype;
-    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(args->x.dtype, args->x, rows, cols) && cols > 0);
+    ft_dtype h = args->y.dtype, r = args->residual.data ? args->residual.dtype : args->stream.data ? args->stream.dtype : FT_F32;
+    FT_REQUIRE(op, is_type(h) && is_row_type(r, h) && ft_is_matrix_of(args->x.dtype, args->x, rows, cols) && cols > 0);
     FT_REQUIRE(op, args->x.dtype == h || (args->x.dtype == FT_F32 && !args->bias.data && !args->residual.data && args->dropout.probability == 0.0f));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(r, args->residual, rows, cols));
     FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->beta, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->stream, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(r, args->stream, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->s, rows, cols));
-    FT_REQUIRE(op, !args->wide.data || (ft_is_half(h) && ft_is_matrix(args->wide, rows, cols)));
+    FT_REQUIRE(op, !args->wide.data || (ft_is_half(h) && r == FT_F32 && ft_is_matrix(args->wide, rows, cols)));
     FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
     FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
     FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
@@ -122,13 +125,13 @@ ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernor
     static const char op[] = "layernorm_backward";
     int64_t rows = args->dy.rows, cols = args->dy.cols;
     FT_TRY(refuse_wide_norm(target, cols));
-    ft_dtype h = args->s.dtype;
-    FT_REQUIRE(op, is_type(h) && ft_is_matrix(args->dy, rows, cols) && cols > 0);
+    ft_dtype h = args->s.dtype, r = args->dy.dtype;
+    FT_REQUIRE(op, is_type(h) && is_row_type(r, h) && ft_is_matrix_of(r, args->dy, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->past, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(r, args->past, rows, cols));
     FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
     FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(r, args->ds, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->dx, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));

@@ -8,8 +8,8 @@
 // nothing else. It looks at shapes and whether pointers are NULL, never at what they point to.
 //
 // Types. H is the type of an op's rows: fp32, bf16 or fp16, the same for all views of an op of which its contract says
-// nothing else. What is summed over many rows (gradients of parameters) or from layer to layer (residuals, gradients of
-// rows), weights of norms, statistics and losses are fp32 in every precision. Whatever H is, an op computes in fp32 and
+// nothing else. What is summed over many rows (gradients of parameters), weights of norms, statistics and losses are fp32 in every
+// precision; so is what is summed from layer to layer (residuals, gradients of rows), but for a norm that is told otherwise (layernorm.h). Whatever H is, an op computes in fp32 and
 // rounds a result once, to the nearest (ties to even), when it is stored; beyond the largest fp16 number that is infinity.
 #ifndef FT_OP_H
 #define FT_OP_H

@@ -87,7 +87,9 @@ static void test_same_bits(void **state) {
         set(&t, "train.learning_rate=0.01");
         set(&t, "train.max_grad_norm=%s", chance(&t, 70) ? "0.1" : "0");
         set(&t, "train.max_steps=%" PRId64, pick(&t, 1, 9));
-        set(&t, "train.precision=%s", chance(&t, 60) ? "fp32" : chance(&t, 50) ? "bf16" : "fp16");
+        const char *precision = chance(&t, 60) ? "fp32" : chance(&t, 50) ? "bf16" : "fp16";
+        set(&t, "train.precision=%s", precision);
+        set(&t, "train.residual=%s", strcmp(precision, "fp32") != 0 && seed % 2 == 0 ? "16bit" : "fp32");
         set(&t, "memory.recompute_layernorm=auto"); // true is for fp32, and so is false of the activation
         set(&t, "memory.recompute_activation=auto");
         if (chance(&t, 30)) set(&t, "eval.strategy=steps"), set(&t, "eval.steps=2");

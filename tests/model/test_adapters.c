@@ -70,14 +70,15 @@ static void test_logits_and_gradients(void **state) {
 // two kinds.
 static void test_same_bits(void **state) {
     static const char *const dropping[] = {"adapter.dropout=0.3", NULL}, *const half[] = {"adapter.dropout=0.2", "train.precision=bf16", NULL},
+                 *const narrow[] = {"adapter.dropout=0.2", "train.precision=bf16", "train.residual=16bit", NULL},
                  *const shared[] = {"adapter.dropout=0.3", "adapter.dropout_mask=shared", NULL};
     static const char *const models[] = {"bert_all", "deberta_v1_all", "deberta_v3_all", "bert_bias_all", "bert_dora_all", "deberta_v1_dora", "deberta_v3_dora"};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
-        for (int p = 0; p < 4; p++) {
+        for (int p = 0; p < 5; p++) {
             float *whole = NULL;
             for (int way = 0; way < 4; way++) {
                 fixture f;
-                open_adapter(&f, models[m], way == 0 ? 1 : 2, p == 0 ? NULL : p == 1 ? dropping : p == 2 ? half : shared);
+                open_adapter(&f, models[m], way == 0 ? 1 : 2, p == 0 ? NULL : p == 1 ? dropping : p == 2 ? half : p == 3 ? narrow : shared);
                 float losses[64];
                 const int64_t n = f.data.examples;
                 const ft_step_state step = {.seed = 3, .loss_factor = 1.0f / (float)n, .loss_scale = 1};

@@ -150,6 +150,8 @@ static void test_same_bits(void **state) {
     static const char *const one[] = {DROPOUT, "memory.loss_rows=1", NULL}, *const some[] = {DROPOUT, "memory.loss_rows=33", NULL};
     static const char *const again[] = {DROPOUT, "train.gradient_checkpointing=on", "memory.recompute_layernorm=true", "memory.loss_rows=8", NULL};
     static const char *const half_again[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", "memory.loss_rows=8", NULL};
+    static const char *const narrow[] = {DROPOUT, "train.precision=bf16", "train.residual=16bit", "memory.loss_rows=100000", NULL};
+    static const char *const narrow_again[] = {DROPOUT, "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", "memory.loss_rows=8", NULL};
     static const struct {
         const char *what;
         int threads;
@@ -160,7 +162,7 @@ static void test_same_bits(void **state) {
                  {"33 rows at a time", 2, NULL, some, plain, {0, 0}}, {"33 rows of five sequences", 2, NULL, some, plain, {0, 5}},
                  {"one sequence", 3, NULL, plain, plain, {0, 1}},   {"recomputation", 2, NULL, again, plain, {0, 7}},
                  {"portable code", 2, "portable", plain, plain, {64, 0}}, {"bf16, one sequence", 2, NULL, half, half, {0, 1}},
-                 {"bf16, recomputation", 2, NULL, half_again, half, {0, 0}}};
+                 {"bf16, recomputation", 2, NULL, half_again, half, {0, 0}}, {"16 bits between layers, recomputation", 2, NULL, narrow_again, narrow, {0, 0}}};
     for (int m = 0; m < MODELS; m++) {
         size_t bytes, other_bytes;
         float *reference = NULL;

@@ -158,6 +158,8 @@ static void test_same_bits(void **state) {
     static const char *const plain[] = {DROPOUT, NULL}, *const half[] = {DROPOUT, "train.precision=bf16", NULL};
     static const char *const again[] = {DROPOUT, "train.gradient_checkpointing=on", "memory.recompute_layernorm=true", NULL};
     static const char *const half_again[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
+    static const char *const narrow[] = {DROPOUT, "train.precision=bf16", "train.residual=16bit", NULL};
+    static const char *const narrow_again[] = {DROPOUT, "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", NULL};
     static const struct {
         const char *what;
         int threads;
@@ -167,7 +169,7 @@ static void test_same_bits(void **state) {
     } cases[] = {{"one thread", 1, NULL, plain, plain, {0, 0}},  {"five sequences", 2, NULL, plain, plain, {0, 5}},
                  {"one sequence", 3, NULL, plain, plain, {0, 1}}, {"recomputation", 2, NULL, again, plain, {0, 7}},
                  {"portable code", 2, "portable", plain, plain, {64, 0}}, {"bf16, one sequence", 2, NULL, half, half, {0, 1}},
-                 {"bf16, recomputation", 2, NULL, half_again, half, {0, 0}}};
+                 {"bf16, recomputation", 2, NULL, half_again, half, {0, 0}}, {"16 bits between layers, recomputation", 2, NULL, narrow_again, narrow, {0, 3}}};
     static const int some[] = {0, 3, 7, 8, 10, 16, 17, 19, 20}; // one of every way in which the head reads its rows, and of positions
     for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
         const int m = some[k];

@@ -40,10 +40,10 @@ static bool is_chosen(const fixture *f, const choice *c, const ft_parameter *q) 
     return chosen;
 }
 
-static void check(const char *model, const choice *c, const char *precision) {
+static void check(const char *model, const choice *c, const char *precision, const char *residual) {
     const bool half = strcmp(precision, "train.precision=fp32") != 0;
     if (half && c->freeze != NULL && strstr(c->freeze, "layernorm") != NULL) return; // of fp32 alone
-    const char *whole[] = {DROPOUT, precision, NULL};
+    const char *whole[] = {DROPOUT, precision, residual, NULL};
     fixture all, f;
     open_fixture(&all, model, 2, NULL, whole);
     // A family may lack what a pattern of the table is for: then that pattern is left out.
@@ -55,7 +55,7 @@ static void check(const char *model, const choice *c, const char *precision) {
         for (int i = 0; i < all.model.parameters.count && !word; i++) word = ft_name_matches(at, length, all.model.parameters.list[i].name);
         if (word) snprintf(kept + strlen(kept), sizeof kept - strlen(kept), "%.*s,", (int)length, at);
     }
-    const char *overrides[] = {DROPOUT, precision, kept, c->freeze, NULL};
+    const char *overrides[] = {DROPOUT, precision, residual, kept, c->freeze, NULL};
     if (kept[strlen("train.parameters=")] == '\0') {
         close_fixture(&all);
         return;
@@ -89,10 +89,12 @@ static void check(const char *model, const choice *c, const char *precision) {
 static void test_gradients(void **state) {
     static const char *const models[] = {"bert_gelu", "distilbert", "electra", "deberta_v1", "deberta_v2_conv", "deberta_v2_unshared", "deberta_v3",
                                          "modernbert"};
-    static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16"};
+    static const char *const forms[][2] = {{"train.precision=fp32", "train.residual=fp32"},
+                                           {"train.precision=bf16", "train.residual=fp32"},
+                                           {"train.precision=bf16", "train.residual=16bit"}};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
         for (size_t c = 0; c < sizeof choices / sizeof choices[0]; c++)
-            for (size_t p = 0; p < 2; p++) check(models[m], &choices[c], precisions[p]);
+            for (size_t p = 0; p < sizeof forms / sizeof forms[0]; p++) check(models[m], &choices[c], forms[p][0], forms[p][1]);
 }
 
 // Where widths are multiples of 32, products of bf16 may come apart: a model of no vectors' shape, with drawn weights.

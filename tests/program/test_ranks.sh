@@ -54,7 +54,8 @@ PYTHON
 # Adapters, 16 bits, texts of mixed lengths by tokens, layers that share all weights; with the same micro-batches ALBERT too has the bits of one rank.
 lora="adapter.type=lora adapter.r=4 adapter.dropout=0.1 train.learning_rate=1e-3 model.ignore_mismatched_sizes=true"
 bf16="train.precision=bf16 train.micro_batch_tokens=40 train.weight_decay=0.1"
-for form in lora bf16; do
+narrow="train.precision=bf16 train.residual=16bit train.micro_batch_tokens=40"
+for form in lora bf16 narrow; do
     # shellcheck disable=SC2086
     train $form-1 ${!form}
     # shellcheck disable=SC2086

@@ -150,6 +150,7 @@ static void test_fastest(void **state) {
     make_tiny_run(&t, scratch, 600);
     deepen(&t);
     set(&t, "train.precision=fp32");
+    set(&t, "train.residual=fp32");
     set(&t, "memory.recompute_activation=auto");
     set(&t, "memory.recompute_layernorm=auto");
     ft_plan whole = plan_of(&t, 0);
@@ -183,6 +184,7 @@ static void test_names_are_kept(void **state) {
     size_t limit = plan_of(&t, 0).memory.peak_reserved / 10 * 8;
     set(&t, "train.micro_batch=16");
     set(&t, "train.precision=fp32");
+    set(&t, "train.residual=fp32");
     set(&t, "memory.recompute_activation=true");
     set(&t, "memory.recompute_layernorm=auto");
     ft_plan plan = plan_of(&t, plan_of(&t, 0).memory.peak_reserved / 100 * 95); // enough for what takes least time
@@ -215,7 +217,7 @@ static void test_storage(void **state) {
                "\"num_attention_heads\": 4, \"intermediate_size\": 2048, \"max_position_embeddings\": 128, \"type_vocab_size\": 2, "
                "\"hidden_act\": \"gelu\", \"pad_token_id\": 0}\n", TINY_WORDS + 5);
     fclose(f);
-    static const char *const fixed[] = {"train.precision=fp32", "adapter.type=lora", "model.freeze=none", "model.freeze_layers=0", "train.parameters=auto",
+    static const char *const fixed[] = {"train.precision=fp32", "train.residual=fp32", "adapter.type=lora", "model.freeze=none", "model.freeze_layers=0", "train.parameters=auto",
                                         "train.max_steps=3", "eval.strategy=no", "data.test="};
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) set(&t, "%s", fixed[i]);
     size_t least[FORMS];

@@ -24,11 +24,11 @@ static const char *const members[][10] = {
 };
 enum { MEMBERS = sizeof members / sizeof *members };
 
-static void compare(const char *family, const char *precision, int number) {
+static void compare(const char *family, const char *precision, const char *residual, int number) {
     tiny_run base;
     member_run alone[MEMBERS], packed[MEMBERS];
     char option[48];
-    const char *const common[] = {option, NULL};
+    const char *const common[] = {option, residual, NULL};
     ft_pack *pack;
     snprintf(option, sizeof option, "train.precision=%s", precision);
     make_base(&base, family, number);
@@ -56,10 +56,11 @@ static void compare(const char *family, const char *precision, int number) {
 
 static void runs_of_a_pack_have_the_bits_that_they_have_alone(void **state) {
     static const struct {
-        const char *family, *precision;
-    } cases[] = {{"bert", "fp32"}, {"deberta-v2", "fp32"}, {"roberta", "bf16"}, {"deberta-v2", "bf16"}, {"modernbert", "fp32"}};
+        const char *family, *precision, *residual;
+    } cases[] = {{"bert", "fp32", NULL},       {"deberta-v2", "fp32", NULL}, {"roberta", "bf16", NULL}, {"deberta-v2", "bf16", NULL},
+                 {"modernbert", "fp32", NULL}, {"bert", "bf16", "train.residual=16bit"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!FT_SANITIZED || i < 3) compare(cases[i].family, cases[i].precision, (int)i);
+        if (!FT_SANITIZED || i < 3) compare(cases[i].family, cases[i].precision, cases[i].residual, (int)i);
 }
 
 int main(void) {

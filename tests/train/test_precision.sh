@@ -14,13 +14,19 @@ train() {
 }
 
 # ---- beside PyTorch ----------------------------------------------------------------------------------------------------------
+# beside DIR PRECISION: within twice PyTorch's distance from fp32
+beside() {
+    [ "$(json "$1/run.json" 'd["precision"]')" = "$2" ] || fail "run.json names another precision"
+    expect 0 "$FTENGINE" predict "$1" --data "$here/validation.tsv" --json --logits --precision "$2"
+    python3 "$SOURCE_DIR/tests/train/precision_gap.py" "$here" "$2" "$1/metrics.jsonl" out >verdict 2>&1 || fail "$1: $(cat verdict)"
+    cat verdict
+}
 for precision in bf16 fp16; do
     train $precision train.precision=$precision
-    [ "$(json $precision/run.json 'd["precision"]')" = $precision ] || fail "run.json names another precision"
-    expect 0 "$FTENGINE" predict $precision --data "$here/validation.tsv" --json --logits --precision $precision
-    python3 "$SOURCE_DIR/tests/train/precision_gap.py" "$here" $precision $precision/metrics.jsonl out >verdict 2>&1 ||
-        fail "$precision: $(cat verdict)"
-    cat verdict
+    beside $precision $precision
+    train narrow-$precision train.precision=$precision train.residual=16bit # what adds up from layer to layer
+    beside narrow-$precision $precision
+    cmp -s $precision/metrics.jsonl narrow-$precision/metrics.jsonl && fail "train.residual=16bit changes nothing in $precision"
 done
 # What is saved is fp32, for everybody: the weights that were trained, not what they were rounded to.
 python3 - bf16/model <<'PYTHON' || fail "the saved model is not one of fp32"
@@ -52,22 +58,47 @@ assert b.pop("workspace") < c.pop("workspace") # products of bf16 do not widen t
 assert b == c and b["gradients"] == a["gradients"] and b["optimizer"] == a["optimizer"]
 assert b["activations"] < 0.52 * a["activations"], b["activations"] / a["activations"]
 PYTHON
+# Between layers: the rows in fp32, of 4 bytes a number, are gone, and so are 2 bytes of their gradient; where recomputation begins there are 2 for 4.
+for every in off 1; do
+    for residual in fp32 16bit; do
+        expect 0 "$FTENGINE" plan model.path=bert-large-uncased data.max_length=512 train.batch_size=32 train.precision=bf16 train.gradient_checkpointing=$every train.residual=$residual --json
+        json out 'd["memory"]["phases"]["forward"], d["memory"]["peak_requested_bytes"]' >plan-$every-$residual
+    done
+done
+python3 - <<'PYTHON' || fail "plans of train.residual: $(cat plan-*-16bit plan-*-fp32)"
+import ast
+rows = 32 * 512 * 1024
+for every, kept in ("off", 0), ("1", 23):
+    (forward, peak), (narrow_forward, narrow_peak) = (ast.literal_eval(open(f"plan-{every}-{residual}").read()) for residual in ("fp32", "16bit"))
+    print(every, forward - narrow_forward, peak - narrow_peak)
+    assert forward - narrow_forward >= (2 * kept + 2) * rows and peak - narrow_peak >= 2 * rows * (1 if kept == 0 else 6), (every, (forward - narrow_forward) / rows, (peak - narrow_peak) / rows)
+PYTHON
 
 # ---- the same bits -----------------------------------------------------------------------------------------------------------
 # same A B: the same model after training
 same() { cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "$2: other bits than $1"; }
 drop="model.hidden_dropout=0.1 model.attention_dropout=0.1 model.classifier_dropout=0.1 train.max_steps=20"
-for precision in bf16 fp16; do
+for form in bf16-fp32 bf16-16bit fp16-fp32 fp16-16bit; do
+    types="train.precision=${form%-*} train.residual=${form#*-}"
     # shellcheck disable=SC2086
-    train drop-$precision $drop train.precision=$precision device.threads=1
+    train drop-$form $drop $types device.threads=1 output.save_steps=7 output.save_total_limit=9
     n=0
     for way in train.micro_batch=3 train.gradient_checkpointing=1 device.threads=3 device.isa=portable; do
         n=$((n + 1))
         # shellcheck disable=SC2086
-        train way-$precision-$n $drop train.precision=$precision $way
-        same drop-$precision way-$precision-$n
+        train way-$form-$n $drop $types $way
+        same drop-$form way-$form-$n
     done
+    # From the checkpoint in its middle.
+    cp -r drop-$form again-$form
+    for dir in "again-$form"/checkpoints/*; do [ "$dir" = "again-$form/checkpoints/step-00000007" ] || rm -r "$dir"; done
+    # shellcheck disable=SC2086
+    train again-$form $drop $types output.save_steps=7 output.save_total_limit=9 output.exists=resume
+    same drop-$form again-$form
 done
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $run output.dir=drop-bf16-16bit $drop train.precision=bf16 train.residual=fp32 output.exists=resume
+one_error "cannot be resumed with another train.residual"
 
 # ---- the loss scale ----------------------------------------------------------------------------------------------------------
 # Behind its first step a run is stopped, given a loss scale that is too large, and continued: as in PyTorch.
@@ -137,6 +168,14 @@ expect 2 "$FTENGINE" train $run output.dir=none train.precision=bf17
 one_error "bf17"
 says "bf16"
 expect 0 "$FTENGINE" eval bf16 --data "$here/validation.tsv" --precision fp16
+for precision in fp32 fp16 int8; do expect 0 "$FTENGINE" eval narrow-bf16 --data "$here/validation.tsv" --precision $precision; done
+for precision in fp32 auto; do
+    for command in "train $run output.dir=none" "plan $run"; do
+        # shellcheck disable=SC2086
+        expect 2 "$FTENGINE" $command train.precision=$precision train.residual=16bit
+        one_error "16bit is for train.precision=bf16 or fp16"
+    done
+done
 expect 2 "$FTENGINE" eval bf16 --data "$here/validation.tsv" --precision int4
 one_error "int4"
 # shellcheck disable=SC2086

@@ -174,8 +174,8 @@ static ft_status give_rows(ft_pass *pass, ft_tensor *x, ft_tensor dx) {
 // The last layer's stream, of the rows that are read, among those of all tokens.
 static ft_status widen_stream(ft_pass *pass, int layer, ft_block_gradients *g) {
     ft_device *device = pass->model->device;
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, g->past.cols, FT_MEM_ACTIVATIONS, layer, "stream gradient", &g->stream));
-    FT_TRY(device->functions->fill(device, g->stream.data, 0, (size_t)(g->stream.rows * g->stream.cols) * sizeof(float)));
+    FT_TRY(ft_pass_row_tensor(pass, FT_ROWS_TOKENS, g->past.cols, layer, "stream gradient", &g->stream));
+    FT_TRY(device->functions->fill(device, g->stream.data, 0, (size_t)(g->stream.rows * g->stream.cols) * ft_dtype_size(g->stream.dtype)));
     return give_rows(pass, &g->past, g->stream);
 }
 
@@ -184,9 +184,9 @@ static ft_status read_rows_backward(ft_pass *pass, int layer, const ft_block_inp
     const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
     const bool stream = ft_block_has_stream(pass, input);
     ft_tensor dread = g->past;
-    if (stream) FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "pooled row gradient", &dread));
+    if (stream) FT_TRY(ft_pass_row_tensor(pass, FT_ROWS_READ, qkv->inputs, layer, "pooled row gradient", &dread));
     FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &query, dread_q, !stream, dread));
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx));
+    FT_TRY(ft_pass_row_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, layer, "input gradient", &g->dx));
     FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &rest, dkv, false, g->dx));
     if (stream) FT_TRY(widen_stream(pass, layer, g));
     else g->past = ft_absent();

@@ -20,7 +20,7 @@ typedef struct ft_block_input {
 } ft_block_input;
 
 // product: gradient of the last linear layer's, where it is a tensor of its own, for the block to free; else that is `past` itself.
-// past: gradient (fp32) of r, which is consumed. dx (fp32): that of x, made where want_dx. stream: that of an r which is not x, for the block
+// past: gradient of r, which is consumed, in the type of what adds up. dx (of that type): that of x, made where want_dx. stream: that of an r which is not x, for the block
 // below; absent elsewhere.
 typedef struct ft_block_gradients {
     ft_tensor product, past, dx, stream;
@@ -33,7 +33,7 @@ typedef struct ft_block {
     int saved;                      // tensors that it keeps between forward and backward, FT_BLOCK_SAVED at most
     void (*build)(ft_builder *b, int layer); // its parameters, the last first
     const ft_linear *(*first)(const ft_layer_parameters *l), *(*last)(const ft_layer_parameters *l);
-    // out: input of the last linear layer, in memory that the block keeps or frees. rows: x, becomes r. wide: x in fp32, becomes r.
+    // out: input of the last linear layer, in memory that the block keeps or frees. rows: x, becomes r. wide: x in fp32, becomes r (layers.h).
     // keep: what is in `saved` stays; else it goes as early as it can, `recede` having its turn once `out` was read.
     ft_status (*forward)(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out);
     void (*recede)(ft_pass *pass, int layer, bool keep, ft_tensor *saved, ft_tensor *out);

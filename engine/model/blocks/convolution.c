@@ -110,18 +110,18 @@ void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *s) {
 
 ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *s, ft_tensor dy) {
     const ft_convolution *c = pass->model->convolution;
-    const bool half = ft_pass_is_half(pass); // then ds is there in both types, else dy is all of it
-    if (half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
+    const bool apart = dy.dtype != pass->model->dtype; // then ds is there in both types, else dy is all of it
+    if (apart) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &c->norm, &s->norm,
                             (ft_layernorm_backward_args){.dy = dy,
                                                          .s = s->sum,
                                                          .ds = dy,
-                                                         .dx = half ? s->gradient : ft_absent()}));
+                                                         .dx = apart ? s->gradient : ft_absent()}));
     ft_pass_free(pass, &s->sum);
-    if (!half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
+    if (!apart) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_pass_activation_backward(
         pass, FT_ROWS_TOKENS,
-        (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = half ? s->gradient : dy, .dx = s->gradient}));
+        (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = apart ? s->gradient : dy, .dx = s->gradient}));
     ft_pass_free(pass, &s->h);
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->gradient, s->gradient));
     FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &c->linear, s->gradient));
@@ -135,6 +135,19 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
     return FT_OK;
 }
 
+// The op adds up in fp32.
+static ft_status add_windows(ft_pass *pass, ft_tensor y, ft_tensor dx) {
+    const int taps = pass->model->convolution->taps;
+    ft_tensor sum;
+    if (dx.dtype == FT_F32) return fold_add(pass, taps, y, dx);
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, dx.cols, FT_MEM_ACTIVATIONS, -1, "convolution input gradient", &sum));
+    FT_TRY(ft_pass_cast(pass, dx, sum));
+    FT_TRY(fold_add(pass, taps, y, sum));
+    FT_TRY(ft_pass_cast(pass, sum, dx));
+    ft_pass_free(pass, &sum);
+    return FT_OK;
+}
+
 ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, ft_tensor dx) {
     const ft_convolution *c = pass->model->convolution;
     ft_tensor wide;
@@ -144,7 +157,7 @@ ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, 
             const ft_linear group = ft_linear_parts(&c->linear, g, 1);
             FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &group, of_group(c, s->gradient, g), false, of_group(c, wide, g)));
         }
-        FT_TRY(fold_add(pass, c->taps, wide, dx));
+        FT_TRY(add_windows(pass, wide, dx));
         ft_pass_free(pass, &wide);
     }
     ft_convolution_saved_free(pass, s);

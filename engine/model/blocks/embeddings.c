@@ -79,7 +79,7 @@ static ft_status widen_behind(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *
     FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
     FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, *x));
     FT_TRY(new_wide(pass, wide));
-    return wide->data != NULL && ft_pass_is_half(pass) ? ft_pass_cast(pass, *x, *wide) : FT_OK;
+    return wide->data != NULL && ft_pass_is_half(pass) ? ft_pass_copy_rows(pass, *x, *wide) : FT_OK;
 }
 
 // The norm in front of the first block; what it reads is the stream.
@@ -117,7 +117,7 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
         FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, s->sum));
     }
     FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
-    const bool rounds = ft_pass_is_half(pass); // else x is all there is to have of it
+    const bool rounds = ft_pass_wide_is_wider(pass); // else x is all there is to have of it
     if (rounds && !widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
     FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                            (ft_layernorm_forward_args){.x = s->sum,
@@ -128,7 +128,7 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widen_behind(pass, s, x, wide));
     if (!rounds && ft_pass_has_wide(pass)) { // the stream begins as the rows do
         FT_TRY(new_wide(pass, wide));
-        FT_TRY(m->device->functions->copy(m->device, wide->data, x->data, (size_t)(x->rows * x->cols) * sizeof(float)));
+        FT_TRY(ft_pass_copy_rows(pass, *x, *wide));
     }
     if (!keep) ft_embeddings_saved_free(pass, s);
     return FT_OK;
@@ -167,6 +167,7 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     const bool behind = !m->family->first_norm_in_front; // the dropout
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
     if (behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
+    FT_TRY(ft_pass_retype(pass, FT_ROWS_TOKENS, dx->dtype, "embedding stream gradient", stream));
     FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                             (ft_layernorm_backward_args){.dy = *dx,
                                                          .s = s->sum,
@@ -176,6 +177,7 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     if (!behind) FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
+    FT_TRY(ft_pass_retype(pass, FT_ROWS_TOKENS, FT_F32, "embedding sum gradient", dx)); // from here on it adds up over rows
     if (m->patches != NULL) {
         FT_TRY(ft_patches_backward(pass, *dx));
         ft_pass_free(pass, dx);

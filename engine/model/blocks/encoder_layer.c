@@ -5,7 +5,8 @@
 // Kept for the backward pass are what blocks keep, the sums, what norms put out and the row statistics; what norms put out is made again
 // from the sums if so configured (recompute.c).
 // Where norms stand in front of blocks (block.h) s1 = s + drop(a Wo^T + bo), with s the sum in front of x, and s2 = s1 + ...
-// In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
+// In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y; unless
+// train.residual is 16bit.
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
@@ -146,8 +147,7 @@ ft_status ft_layer_input_of_stream(ft_pass *pass, int layer, ft_tensor wide, ft_
     if (first || (m->family->norms_in_front && layer > 0))
         return ft_norm_forward(pass, FT_ROWS_TOKENS, first ? &m->embedding_norm : &m->layer[layer - 1].norm[FT_LAYER_BLOCKS - 1], NULL,
                                (ft_layernorm_forward_args){.x = wide, .y = *x});
-    if (ft_pass_is_half(pass)) return ft_pass_cast(pass, wide, *x);
-    return m->device->functions->copy(m->device, x->data, wide.data, (size_t)(wide.rows * wide.cols) * sizeof(float));
+    return ft_pass_copy_rows(pass, wide, *x);
 }
 
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved) {

@@ -6,6 +6,9 @@
 // the whole way of a micro-batch, every norm writes it in place, and it goes away in the last layer. In fp32 it is absent, and
 // residuals are the rows themselves. Where norms stand in front of blocks (block.h) it is there in every precision: not the rows, but the
 // sums in front of their norm. The gradient of rows is fp32 in every precision.
+//
+// Unless train.residual is 16bit: then `wide` and the gradients of rows are of the model's type (ft_model.row_dtype), every kernel rounds
+// what it has added up, and where norms stand behind the sum there is no `wide`: rows are the residual, as in fp32.
 #ifndef FT_LAYERS_H
 #define FT_LAYERS_H
 
@@ -38,17 +41,24 @@ int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
 // A new tensor [rows, cols] of the model's type, memory for the capacity. site: "layer %d name" when layer >= 0, else name.
 ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
                          ft_tensor *out);
-// The same in fp32, whatever the model's type is: statistics of rows, logits, gradients of rows.
+// The same in fp32, whatever the model's type is: statistics of rows, logits, gradients of rows around the layers.
 ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
                                const char *name, ft_tensor *out);
+// The same in the type of what adds up from layer to layer: gradients of rows between layers.
+ft_status ft_pass_row_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out);
 // One number a row, a vector in fp32.
 ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out);
-// `wide`: the same as ft_pass_float_tensor where there is one, else absent.
+// `wide`: the same as ft_pass_row_tensor where there is one, else absent.
 bool ft_pass_has_wide(const ft_pass *pass);
+bool ft_pass_wide_is_wider(const ft_pass *pass); // than the rows: what is there in both is rounded in one
 ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out);
 bool ft_pass_is_half(const ft_pass *pass); // is the model's type one of 16 bits?
-// x, in fp32, as the products of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
+// x as the products of the model's type read it: itself, or, of fp32, rounded; then `own` is its memory, for the caller to free.
 ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out);
+// y gets the numbers of x, rounded where it has another type: matrices whose rows lie back to back.
+ft_status ft_pass_copy_rows(ft_pass *pass, ft_tensor x, ft_tensor y);
+// x, where it is there, in that type: itself, or another tensor in its place.
+ft_status ft_pass_retype(ft_pass *pass, ft_rows_kind kind, ft_dtype dtype, const char *name, ft_tensor *x);
 // Frees a tensor made by ft_pass_tensor and marks it absent.
 void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
 
@@ -87,7 +97,7 @@ typedef struct ft_embeddings_saved {
 } ft_embeddings_saved;
 // x and wide: [T,H], made here, the caller frees them. keep: fill `saved` (else everything is freed).
 ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x, ft_tensor *wide);
-// Frees dx (fp32), the gradient of the stream, absent where there is none beside x, and `saved`.
+// Frees dx, the gradient of the stream, absent where there is none beside x, and `saved`.
 ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx, ft_tensor *stream);
 void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 
@@ -111,8 +121,8 @@ ft_status ft_layer_enter(ft_pass *pass, int layer, int next);
 // y: [T,H], last layer [B,H] unless the model ends whole; made here, the caller frees it. wide: that of x becomes that of y.
 // keep: fill `saved` (else everything is freed).
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);
-// dy (fp32, of y's rows) is freed; dx [T,H] (fp32) is made here when want_dx. Frees `saved`. An absent x is the output of the layer
-// below, whose saved tensors stand in front of this one's: it is made here. stream (fp32; absent behind the last layer, and where there is
+// dy (of y's rows, in the type of what adds up, as dx and stream) is freed; dx [T,H] is made here when want_dx. Frees `saved`. An absent x is the output of the layer
+// below, whose saved tensors stand in front of this one's: it is made here. stream (absent behind the last layer, and where there is
 // none): the gradient of the sum in front of y from above becomes that of the sum in front of x.
 ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, ft_tensor *stream, bool want_dx,
                             ft_tensor *dx);
@@ -124,7 +134,7 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
 bool ft_input_travels(const ft_pass *pass, int n); // else nothing of this is called for it
 ft_status ft_input_send(ft_pass *pass, int n, ft_tensor x);
 ft_status ft_input_sent(ft_pass *pass, int n, ft_tensor *x); // frees x: from here on its place may be written to
-ft_status ft_input_fetch(ft_pass *pass, int n, ft_tensor *x); // x (fp32) is made here
+ft_status ft_input_fetch(ft_pass *pass, int n, ft_tensor *x); // x is made here
 ft_status ft_input_fetched(ft_pass *pass, int n); // from here on it may be read
 // A micro-batch failed: what is computed from here on finds done what was still on its way, from and to places that are free now.
 void ft_inputs_abandon(const ft_model *model);

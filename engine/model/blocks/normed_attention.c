@@ -80,22 +80,15 @@ static ft_status norm_and_turn(ft_pass *pass, int layer, int part, ft_tensor raw
 static ft_status norm_and_turn_backward(ft_pass *pass, int layer, int part, ft_tensor raw, ft_norm_saved *s, ft_tensor dy) {
     const ft_norm *norm = norm_of(pass, layer, part);
     const ft_parameters *p = &pass->model->parameters;
-    ft_tensor wide = dy;
     FT_TRY(ft_rotary_turn(pass, FT_ROWS_TOKENS, layer, true, dy));
-    if (ft_pass_is_half(pass)) {
-        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, dy.cols, FT_MEM_ACTIVATIONS, layer, "gradient of heads", &wide));
-        FT_TRY(ft_pass_cast(pass, dy, wide));
-    }
-    FT_TRY(run_norm_backward(pass, part, (ft_layernorm_backward_args){.dy = by_head(pass, part, wide),
+    FT_TRY(run_norm_backward(pass, part, (ft_layernorm_backward_args){.dy = by_head(pass, part, dy),
                                                                       .s = by_head(pass, part, raw),
                                                                       .mean = s->mean,
                                                                       .rstd = s->rstd,
                                                                       .gamma = ft_parameter_weight(p, norm->gamma),
                                                                       .rms = true,
-                                                                      .ds = by_head(pass, part, wide),
-                                                                      .dx = ft_pass_is_half(pass) ? by_head(pass, part, dy) : ft_absent(),
+                                                                      .ds = by_head(pass, part, dy),
                                                                       .dgamma = ft_parameter_gradient(p, norm->gamma)}));
-    if (wide.data != dy.data) ft_pass_free(pass, &wide);
     ft_norm_forget(pass, s);
     return FT_OK;
 }

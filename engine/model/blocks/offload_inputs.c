@@ -9,7 +9,7 @@ ft_status ft_model_hold_inputs(ft_model *m, ft_capacity train) {
     const int checkpoints = ft_model_checkpoints(m);
     if (!in->on || checkpoints < 2 || train.tokens == 0) return FT_OK;
     void *host;
-    in->place = (size_t)train.tokens * (size_t)m->hidden * sizeof(float);
+    in->place = (size_t)train.tokens * (size_t)m->hidden * ft_dtype_size(m->row_dtype);
     FT_TRY(ft_memory_alloc_pinned(m->memory, (size_t)(checkpoints - 1) * in->place, "inputs of layers", &host));
     in->host = host;
     in->count = checkpoints - 1;
@@ -33,7 +33,7 @@ bool ft_input_travels(const ft_pass *pass, int n) { return n >= 0 && n < pass->m
 
 static ft_event *moved(const ft_offloaded_inputs *in, int n) { return in->moved[n % FT_INPUTS_ON_THE_WAY]; }
 static char *place(const ft_offloaded_inputs *in, int n) { return in->host + (size_t)n * in->place; }
-static size_t bytes_of(ft_tensor x) { return (size_t)x.rows * (size_t)x.cols * sizeof(float); }
+static size_t bytes_of(ft_tensor x) { return (size_t)x.rows * (size_t)x.cols * ft_dtype_size(x.dtype); }
 
 // What is copied from here on finds done what was computed until now.
 static ft_status copy_behind(const ft_model *m) {
@@ -59,7 +59,7 @@ ft_status ft_input_sent(ft_pass *pass, int n, ft_tensor *x) {
 ft_status ft_input_fetch(ft_pass *pass, int n, ft_tensor *x) {
     const ft_model *m = pass->model;
     const ft_device_functions *f = m->device->functions;
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, m->hidden, FT_MEM_ACTIVATIONS, -1, "input from the host", x));
+    FT_TRY(ft_pass_row_tensor(pass, FT_ROWS_TOKENS, m->hidden, -1, "input from the host", x));
     FT_TRY(copy_behind(m));
     FT_TRY(f->upload_beside(m->device, x->data, place(&m->inputs, n), bytes_of(*x)));
     return f->event_record(m->device, moved(&m->inputs, n), FT_STREAM_COPY);

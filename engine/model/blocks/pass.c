@@ -38,17 +38,22 @@ ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, f
 }
 
 bool ft_pass_is_half(const ft_pass *pass) { return pass->model->dtype != FT_F32; }
-bool ft_pass_has_wide(const ft_pass *pass) { return ft_pass_is_half(pass) || pass->model->family->norms_in_front; }
+bool ft_pass_wide_is_wider(const ft_pass *pass) { return pass->model->row_dtype != pass->model->dtype; }
+bool ft_pass_has_wide(const ft_pass *pass) { return ft_pass_wide_is_wider(pass) || pass->model->family->norms_in_front; }
+
+ft_status ft_pass_row_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out) {
+    return new_tensor(pass, pass->model->row_dtype, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
+}
 
 ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out) {
     *out = ft_absent();
-    return ft_pass_has_wide(pass) ? ft_pass_float_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out) : FT_OK;
+    return ft_pass_has_wide(pass) ? ft_pass_row_tensor(pass, kind, cols, -1, name, out) : FT_OK;
 }
 
 ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out) {
     *own = ft_absent();
     *out = x;
-    if (x.data == NULL || !ft_pass_is_half(pass)) return FT_OK;
+    if (x.data == NULL || x.dtype == pass->model->dtype) return FT_OK;
     FT_TRY(ft_pass_tensor(pass, kind, x.cols, FT_MEM_ACTIVATIONS, -1, name, own));
     *out = *own;
     return ft_pass_cast(pass, x, *own);
@@ -112,6 +117,22 @@ ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y) {
     // Its scratch does not depend on the rows.
     ft_cast_args args = {.x = ft_vector(x.data, n, x.dtype), .y = ft_vector(y.data, n, y.dtype)}, largest = args;
     RUN_WITH_WORKSPACE(pass, cast, args, largest);
+}
+
+ft_status ft_pass_copy_rows(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    if (x.dtype != y.dtype) return ft_pass_cast(pass, x, y);
+    ft_device *device = pass->model->device;
+    return device->functions->copy(device, y.data, x.data, (size_t)(x.rows * x.cols) * ft_dtype_size(x.dtype));
+}
+
+ft_status ft_pass_retype(ft_pass *pass, ft_rows_kind kind, ft_dtype dtype, const char *name, ft_tensor *x) {
+    ft_tensor y;
+    if (x->data == NULL || x->dtype == dtype) return FT_OK;
+    FT_TRY(new_tensor(pass, dtype, kind, x->cols, FT_MEM_ACTIVATIONS, -1, name, &y));
+    FT_TRY(ft_pass_cast(pass, *x, y));
+    ft_pass_free(pass, x);
+    *x = y;
+    return FT_OK;
 }
 
 ft_status ft_pass_column_scale(ft_pass *pass, ft_rows_kind kind, ft_column_scale_args args) {

@@ -80,7 +80,7 @@ ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_sav
     const ft_tensor ds = g->stream.data != NULL ? g->stream : g->past; // the stream's grows by it
     g->product = ft_absent();
     const bool scales = l->scale[block] >= 0;
-    if (dropout.probability > 0 || ft_pass_is_half(pass) || scales)
+    if (dropout.probability > 0 || g->past.dtype != pass->model->dtype || scales)
         FT_TRY(ft_layer_tensor(pass, of, g->past.cols, layer, kind->sum_gradient, &g->product));
     FT_TRY(ft_norm_backward(pass, of, &l->norm[block], &saved->norm,
                             (ft_layernorm_backward_args){.dy = g->past,
@@ -109,7 +109,7 @@ ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, c
     if (adds) g->dx = g->past;
     else {
         g->stream = g->past;
-        FT_TRY(ft_pass_float_tensor(pass, kind, pass->model->hidden, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx));
+        FT_TRY(ft_pass_row_tensor(pass, kind, pass->model->hidden, layer, "input gradient", &g->dx));
     }
     return ft_linear_input_gradient(pass, kind, first, dy, adds, g->dx);
 }

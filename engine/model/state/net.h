@@ -87,6 +87,7 @@ typedef struct ft_model {
     ft_device *device;
     ft_memory *memory;
     ft_dtype dtype; // of activations, their gradients and the weights that ops read: train.precision
+    ft_dtype row_dtype; // of what adds up from layer to layer (layers.h): fp32, or dtype where train.residual says so
     ft_parameters parameters;
     // shape
     int32_t layers;

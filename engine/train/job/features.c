@@ -119,7 +119,8 @@ static ft_status add_trunk(const ft_job *job, const ft_target *target, const cha
     const ft_config *c = job->config;
     const bool drawn = c->model.init == FT_INIT_RANDOM, of_cpu = target->threads > 0;
     const ft_batch_limits limits = ft_trunk_limits(c);
-    const int64_t facts[] = {KEY_VERSION, c->train.precision, c->model.storage, (int64_t)row_bytes(job), drawn, drawn ? c->train.seed : 0,
+    const int64_t type = c->train.precision | (int64_t)(c->train.residual == FT_RESIDUAL_16BIT) << 8;
+    const int64_t facts[] = {KEY_VERSION, type, c->model.storage, (int64_t)row_bytes(job), drawn, drawn ? c->train.seed : 0,
                              of_cpu ? 0 : target->compute_capability, of_cpu ? 0 : target->sm_count,
                              of_cpu ? 0 : limits.max_sequences, of_cpu ? 0 : limits.max_tokens};
     char *config = json_dumps(job->model_config.json, JSON_COMPACT | JSON_SORT_KEYS);

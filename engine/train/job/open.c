@@ -44,6 +44,11 @@ static const ft_task_spec *wanted_task(const ft_job *job) {
 }
 
 static ft_status check_precision(const ft_config *c) {
+    if (c->train.residual == FT_RESIDUAL_16BIT && !ft_precision_is_half(c->train.precision)) {
+        ft_fail(FT_INVALID, "train.residual", "16bit is for train.precision=bf16 or fp16: where all numbers are fp32, so is what adds up from layer to layer");
+        ft_hint("set train.residual=fp32, or train.precision=bf16");
+        return FT_INVALID;
+    }
     if (c->train.precision != FT_PRECISION_INT8) return FT_OK;
     ft_fail(FT_INVALID, "train.precision", "int8 is for eval and predict: nothing is trained in it");
     ft_hint("set train.precision=fp32 or bf16; ftengine predict RUN --data FILE --precision int8");

@@ -46,7 +46,7 @@ ft_status ft_company_device(const ft_config *c, const char *name, ft_room *room,
 
 // Options beside [model] that decide which numbers are frozen, how they are kept and where they stand.
 static bool decides(const char *option) {
-    static const char *const names[] = {"train.precision", "train.parameters", "adapter.bias", "adapter.modules_to_save", "memory.offload", "train.task"};
+    static const char *const names[] = {"train.precision", "train.residual", "train.parameters", "adapter.bias", "adapter.modules_to_save", "memory.offload", "train.task"};
     if (strncmp(option, "model.", 6) == 0) return strstr(option, "dropout") == NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(option, names[i]) == 0) return true;

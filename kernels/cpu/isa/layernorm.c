@@ -3,7 +3,8 @@
 // The backward pass is two sweeps: rows in parallel for the two means of a row, then columns in parallel for everything
 // else, so that the sums over rows (dgamma, dbeta, dbias) are chains in row order that one thread owns.
 //
-// Of bf16 rows everything is computed from the sum before it is rounded, which stays in a thread's scratch for a row.
+// Of bf16 rows everything is computed from the sum before it is rounded, which stays in a thread's scratch for a row. `narrow`, a constant
+// where these are inlined: what adds up from layer to layer is bf16 too (R of layernorm.h).
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/tiles/bf16_lanes.h"
@@ -30,10 +31,10 @@ typedef struct forward_job {
 } forward_job;
 
 // s = residual + dropout(x + bias) for one row; returns its sum.
-FT_VEC float join_row(const forward_job *job, int64_t row, float *s, const bool halves) {
+FT_VEC float join_row(const forward_job *job, int64_t row, float *s, const bool halves, const bool narrow) {
     const ft_layernorm_forward_args *a = job->args;
     const lane_row x = lanes_of(a->x, row, halves), bias = lanes_of(a->bias, 0, halves);
-    const float *residual = ft_row_if(a->residual, row);
+    const lane_row residual = lanes_of(a->residual, row, narrow);
     bool drops = a->dropout.probability != 0.0f;
     _Alignas(64) uint16_t bits[PIECE];
     v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
@@ -44,7 +45,7 @@ FT_VEC float join_row(const forward_job *job, int64_t row, float *s, const bool 
         v16 t = v_load_row(x, c, n, halves);
         if (bias.x) t = v_add(t, v_load_row(bias, c, n, halves));
         if (drops) t = v_mul(t, ft_row_dropout_factor(&job->dropout, bits + c % PIECE));
-        if (residual) t = v_add(t, v_load_any(residual + c, n));
+        if (residual.x) t = v_add(t, v_load_row(residual, c, n, narrow));
         v_store_any(s + c, t, n);
         sum[c / FT_LANES % CHAINS] = v_add(sum[c / FT_LANES % CHAINS], t);
     }
@@ -70,7 +71,7 @@ static void forward_task(void *context, int task, int thread) {
     for (int64_t row = first; row < last; row++) {
         float *y = ft_row(a->y, row), *stream = ft_row_if(a->stream, row);
         float *s = a->s.data ? ft_row(a->s, row) : stream ? stream : y; // y holds s until it is overwritten
-        float mean = join_row(job, row, s, false) / (float)cols;
+        float mean = join_row(job, row, s, false, false) / (float)cols;
         if (a->rms) mean = 0;
         if (stream && stream != s) memcpy(stream, s, (size_t)cols * sizeof *s);
         float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
@@ -85,19 +86,17 @@ static void forward_task(void *context, int task, int thread) {
     }
 }
 
-static void forward_half_task(void *context, int task, int thread) {
-    const forward_job *job = context;
+FT_VEC void forward_halves(const forward_job *job, int task, int thread, const bool narrow) {
     const ft_layernorm_forward_args *a = job->args;
     const float *gamma = a->gamma.data, *beta = a->beta.data;
     int64_t first, last, cols = a->x.cols;
     float *s = (float *)a->workspace.data + ft_layernorm_row_floats(cols) * thread;
     ft_share(a->x.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        const lane_row y = lanes_of(a->y, row, true), kept = lanes_of(a->s, row, true);
-        float *stream = ft_row_if(a->stream, row), *wide = ft_row_if(a->wide, row);
-        float mean = join_row(job, row, s, true) / (float)cols;
+        const lane_row y = lanes_of(a->y, row, true), kept = lanes_of(a->s, row, true), stream = lanes_of(a->stream, row, narrow);
+        float *wide = ft_row_if(a->wide, row);
+        float mean = join_row(job, row, s, true, narrow) / (float)cols;
         if (a->rms) mean = 0;
-        if (stream) memcpy(stream, s, (size_t)cols * sizeof *s);
         float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
         v16 center = v_set1(mean), scale = v_set1(rstd);
         for (int64_t c = 0; c < cols; c += FT_LANES) {
@@ -105,6 +104,7 @@ static void forward_half_task(void *context, int task, int thread) {
             v16 sum = v_load_any(s + c, n), hat = v_mul(v_sub(sum, center), scale);
             v16 out = v_fma(hat, v_load_any(gamma + c, n), beta ? v_load_any(beta + c, n) : v_zero());
             if (kept.x) v_store_row(kept, c, sum, n, true);
+            if (stream.x) v_store_row(stream, c, sum, n, narrow);
             if (wide) v_store_any(wide + c, out, n);
             v_store_row(y, c, out, n, true);
         }
@@ -113,12 +113,16 @@ static void forward_half_task(void *context, int task, int thread) {
     }
 }
 
+static void forward_half_task(void *context, int task, int thread) { forward_halves(context, task, thread, false); }
+static void forward_narrow_task(void *context, int task, int thread) { forward_halves(context, task, thread, true); }
+
 FT_ISA_OP(layernorm_forward) {
     int64_t rows = args->x.rows, cols = args->x.cols;
     FT_TRY(ft_layernorm_forward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_row_dropout_begin(&args->dropout), ft_shares(cpu, rows, rows * cols)};
-    ft_pool_run(cpu->pool, job.shares, args->y.dtype == FT_BF16 ? forward_half_task : forward_task, &job);
+    const bool halves = args->y.dtype == FT_BF16, narrow = args->residual.dtype == FT_BF16 || args->stream.dtype == FT_BF16;
+    ft_pool_run(cpu->pool, job.shares, !halves ? forward_task : narrow ? forward_narrow_task : forward_half_task, &job);
     return FT_OK;
 }
 
@@ -131,21 +135,20 @@ typedef struct backward_job {
     int shares;
 } backward_job;
 
-FT_VEC void means(const backward_job *job, int task, const bool halves) {
+FT_VEC void means(const backward_job *job, int task, const bool halves, const bool narrow) {
     const ft_layernorm_backward_args *a = job->args;
     const float *gamma = a->gamma.data;
     int64_t first, last, cols = a->dy.cols;
     ft_share(a->dy.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        const float *dy = ft_row(a->dy, row);
-        const lane_row s = lanes_of(a->s, row, halves);
+        const lane_row dy = lanes_of(a->dy, row, narrow), s = lanes_of(a->s, row, halves);
         v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
         v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()},
             dot[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
         for (int64_t c = 0; c < cols; c += FT_LANES) { // lanes past the end have dy = gamma = 0
             int64_t n = cols - c, chain = c / FT_LANES % CHAINS;
             v16 hat = v_mul(v_sub(v_load_row(s, c, n, halves), center), scale);
-            v16 g = v_mul(v_load_any(dy + c, n), v_load_any(gamma + c, n));
+            v16 g = v_mul(v_load_row(dy, c, n, narrow), v_load_any(gamma + c, n));
             sum[chain] = v_add(sum[chain], g);
             dot[chain] = v_fma(g, hat, dot[chain]);
         }
@@ -154,17 +157,17 @@ FT_VEC void means(const backward_job *job, int task, const bool halves) {
     }
 }
 
-static void means_task(void *context, int task, int thread) { means(context, task, false); }
-static void means_half_task(void *context, int task, int thread) { means(context, task, true); }
+static void means_task(void *context, int task, int thread) { means(context, task, false, false); }
+static void means_half_task(void *context, int task, int thread) { means(context, task, true, false); }
+static void means_narrow_task(void *context, int task, int thread) { means(context, task, true, true); }
 
 // Columns [col, last) of a row, at most PIECE of them.
-FT_VEC void columns_piece(const backward_job *job, int64_t row, int64_t col, int64_t last, const bool halves) {
+FT_VEC void columns_piece(const backward_job *job, int64_t row, int64_t col, int64_t last, const bool halves, const bool narrow) {
     const ft_layernorm_backward_args *a = job->args;
     bool drops = a->dropout.probability != 0.0f;
-    const float *gamma = a->gamma.data, *dy = ft_row(a->dy, row);
-    const float *past = ft_row_if(a->past, row);
+    const float *gamma = a->gamma.data;
+    const lane_row dy = lanes_of(a->dy, row, narrow), past = lanes_of(a->past, row, narrow), ds = lanes_of(a->ds, row, narrow);
     const lane_row s = lanes_of(a->s, row, halves), dx = lanes_of(a->dx, row, halves);
-    float *ds = ft_row_if(a->ds, row);
     float *dgamma = a->dgamma.data, *dbeta = a->dbeta.data, *dbias = a->dbias.data;
     v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
     v16 mean = v_zero(), slope = v_zero();
@@ -176,41 +179,42 @@ FT_VEC void columns_piece(const backward_job *job, int64_t row, int64_t col, int
     }
     for (int64_t c = col; c < last; c += FT_LANES) {
         int64_t n = last - c;
-        v16 d = v_load_any(dy + c, n), hat = v_mul(v_sub(v_load_row(s, c, n, halves), center), scale);
+        v16 d = v_load_row(dy, c, n, narrow), hat = v_mul(v_sub(v_load_row(s, c, n, halves), center), scale);
         if (dgamma) v_store_any(dgamma + c, v_fma(d, hat, v_load_any(dgamma + c, n)), n);
         if (dbeta) v_store_any(dbeta + c, v_add(v_load_any(dbeta + c, n), d), n);
         if (!job->means) continue;
         v16 g = v_mul(d, v_load_any(gamma + c, n));
         d = v_mul(scale, v_fnma(hat, slope, v_sub(g, mean)));
-        if (past) d = v_add(d, v_load_any(past + c, n));
-        if (ds) v_store_any(ds + c, d, n);
+        if (past.x) d = v_add(d, v_load_row(past, c, n, narrow));
+        if (ds.x) v_store_row(ds, c, d, n, narrow);
         if (drops) d = v_mul(d, ft_row_dropout_factor(&job->dropout, bits + (c - col)));
         if (dx.x) v_store_row(dx, c, d, n, halves);
         if (dbias) v_store_any(dbias + c, v_add(v_load_any(dbias + c, n), d), n);
     }
 }
 
-FT_VEC void columns(const backward_job *job, int task, const bool halves) {
+FT_VEC void columns(const backward_job *job, int task, const bool halves, const bool narrow) {
     int64_t first, last;
     ft_share(job->args->dy.cols, FT_COLUMN_GRAIN, job->shares, task, &first, &last);
     for (int64_t row = 0; row < job->args->dy.rows; row++)
         for (int64_t col = first; col < last; col += PIECE)
-            columns_piece(job, row, col, last - col < PIECE ? last : col + PIECE, halves);
+            columns_piece(job, row, col, last - col < PIECE ? last : col + PIECE, halves, narrow);
 }
-static void columns_task(void *context, int task, int thread) { columns(context, task, false); }
-static void columns_half_task(void *context, int task, int thread) { columns(context, task, true); }
+static void columns_task(void *context, int task, int thread) { columns(context, task, false, false); }
+static void columns_half_task(void *context, int task, int thread) { columns(context, task, true, false); }
+static void columns_narrow_task(void *context, int task, int thread) { columns(context, task, true, true); }
 
 FT_ISA_OP(layernorm_backward) {
     int64_t rows = args->dy.rows, cols = args->dy.cols;
     FT_TRY(ft_layernorm_backward_check(&ft_cpu_of(device)->target, args));
     const ft_cpu *cpu = ft_cpu_of(device);
-    const bool inputs = args->ds.data || args->dx.data || args->dbias.data, halves = args->s.dtype == FT_BF16;
+    const bool inputs = args->ds.data || args->dx.data || args->dbias.data, halves = args->s.dtype == FT_BF16, narrow = args->dy.dtype == FT_BF16;
     backward_job job = {args, ft_row_dropout_begin(&args->dropout), inputs ? args->workspace.data : NULL, 0};
     if (inputs) {
         job.shares = ft_shares(cpu, rows, rows * cols);
-        ft_pool_run(cpu->pool, job.shares, halves ? means_half_task : means_task, &job);
+        ft_pool_run(cpu->pool, job.shares, !halves ? means_task : narrow ? means_narrow_task : means_half_task, &job);
     }
     job.shares = ft_shares(cpu, (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, rows * cols);
-    ft_pool_run(cpu->pool, job.shares, halves ? columns_half_task : columns_task, &job);
+    ft_pool_run(cpu->pool, job.shares, !halves ? columns_task : narrow ? columns_narrow_task : columns_half_task, &job);
     return FT_OK;
 }

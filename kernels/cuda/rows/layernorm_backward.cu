@@ -1,8 +1,9 @@
 // layernorm_backward.cu - dy and s are read once. A block has a tile of rows and keeps a few of them at a time in shared
 // memory, while the next ones are on their way: a warp a row makes its two means and draws its dropout, then a thread a quad
 // of columns writes ds and dx and adds up dgamma, dbeta and dbias, in a fixed order. ds may take dy's place: a row is written
-// when all of it is kept. `past` may be ds: a quad is read right before it is written.
+// when all of it is kept. `past` may be ds: a quad is read right before it is written. R: the type of dy, past and ds, fp32 or T.
 #include "kernels/cuda/rows/column_tiles.h"
+#include "kernels/cuda/rows/row_types.h"
 #include "kernels/cuda/tile/async_copy.h"
 #include "kernels/cuda/tile/kept_row.h"
 
@@ -16,16 +17,16 @@ enum { DGAMMA, DBETA, DBIAS, SUMS };
 // What is kept: `buffers` (2, or 1 where the rows are too long) of `rows` rows, the means of these and what they drop. The
 // tile's row r is kept with r + steps, r + 2 steps, ...; the sums of those are chains, which follow each other.
 struct kept_rows { int rows, buffers, steps; };
-// Of one row: dy, and s behind it.
-FT_HOST_DEVICE int kept_quads(int units, size_t size_of_s) {
-    return ft_kept_quads(units) + (size_of_s == sizeof(float) ? ft_kept_quads(units) : units);
-}
+// Of one row: dy, and s behind it. Numbers of 16 bits lie there as they do in memory.
+template <class V> FT_HOST_DEVICE int kept_of_row(int units) { return sizeof(V) == sizeof(float) ? ft_kept_quads(units) : units; }
+template <class T, class R> FT_HOST_DEVICE int kept_quads(int units) { return kept_of_row<R>(units) + kept_of_row<T>(units); }
 
-template <class T> struct layernorm_backward_job {
-    ft_view<const float> dy, past, gamma;
+template <class T, class R> struct layernorm_backward_job {
+    ft_view<const R> dy, past;
+    ft_view<const float> gamma;
     ft_view<const T> s;
     const float *mean, *rstd;
-    ft_view<float> ds;
+    ft_view<R> ds;
     ft_view<T> dx;
     ft_row_dropout dropout;
     ft_sum_outputs<SUMS> sums;
@@ -37,45 +38,50 @@ template <class T> struct layernorm_backward_job {
 
 // One row on its way into shared memory, by a warp: dy, and behind it s. What is not whole units is there at once. (A lane's next
 // quad lies half a warp further.)
-template <bool WHOLE, class T>
-FT_DEVICE void keep_row(float4 *to, int units, const layernorm_backward_job<T> &job, int64_t row, int cols) {
+template <class V> FT_DEVICE void keep_unit(float4 *to, int high, int unit, const ft_unit &u) {
+    if constexpr (sizeof(V) == sizeof(float))
+        ft_keep_unit(to, high, unit, u);
+    else
+        ft_store<false>(reinterpret_cast<V *>(to + unit), u, FT_CUDA_UNIT); // of whole units __stwb stores, to global memory alone
+}
+template <bool WHOLE, class T, class R>
+FT_DEVICE void keep_row(float4 *to, int units, const layernorm_backward_job<T, R> &job, int64_t row, int cols) {
     const int lane = threadIdx.x % FT_WARP, high = ft_kept_high(units);
-    float4 *const s = to + ft_kept_quads(units);
+    float4 *const s = to + kept_of_row<R>(units);
     if constexpr (WHOLE) {
         const int first = ft_kept_place(high, lane);
+        if constexpr (sizeof(R) == sizeof(float))
 #pragma unroll 1
-        for (int quad = lane; quad < cols / FT_QUAD; quad += FT_WARP) {
-            ft_copy_async16(to + first + (quad - lane) / 2, job.dy.at(row, quad * FT_QUAD));
-            if constexpr (sizeof(T) == sizeof(float))
-                ft_copy_async16(s + first + (quad - lane) / 2, job.s.at(row, quad * FT_QUAD));
-        }
+            for (int quad = lane; quad < cols / FT_QUAD; quad += FT_WARP) {
+                ft_copy_async16(to + first + (quad - lane) / 2, job.dy.at(row, quad * FT_QUAD));
+                if constexpr (sizeof(T) == sizeof(float))
+                    ft_copy_async16(s + first + (quad - lane) / 2, job.s.at(row, quad * FT_QUAD));
+            }
         if constexpr (sizeof(T) < sizeof(float))
 #pragma unroll 1
-            for (int unit = lane; unit < cols / FT_CUDA_UNIT; unit += FT_WARP)
+            for (int unit = lane; unit < cols / FT_CUDA_UNIT; unit += FT_WARP) {
+                if constexpr (sizeof(R) < sizeof(float)) ft_copy_async16(to + unit, job.dy.at(row, unit * FT_CUDA_UNIT));
                 ft_copy_async16(s + unit, job.s.at(row, unit * FT_CUDA_UNIT));
+            }
     } else {
         for (int unit = lane; unit < units; unit += FT_WARP) {
             const int col = unit * FT_CUDA_UNIT, n = cols - col;
-            ft_keep_unit(to, high, unit, ft_load<false>(job.dy.at(row, col), n));
-            const ft_unit u = ft_load<false>(job.s.at(row, col), n);
-            if constexpr (sizeof(T) == sizeof(float))
-                ft_keep_unit(s, high, unit, u);
-            else
-                ft_store<false>(reinterpret_cast<T *>(s + unit), u, FT_CUDA_UNIT); // of whole units __stwb stores, to global memory alone
+            keep_unit<R>(to, high, unit, ft_load<false>(job.dy.at(row, col), n));
+            keep_unit<T>(s, high, unit, ft_load<false>(job.s.at(row, col), n));
         }
     }
 }
-template <class T> FT_DEVICE ft_unit kept_s_unit(const float4 *s, int high, int unit) {
-    if constexpr (sizeof(T) == sizeof(float))
-        return ft_kept_unit(s, high, unit);
+template <class V> FT_DEVICE ft_unit kept_unit(const float4 *row, int high, int unit) {
+    if constexpr (sizeof(V) == sizeof(float))
+        return ft_kept_unit(row, high, unit);
     else
-        return ft_load<true>(reinterpret_cast<const T *>(s + unit), FT_CUDA_UNIT);
+        return ft_load<true>(reinterpret_cast<const V *>(row + unit), FT_CUDA_UNIT);
 }
-template <class T> FT_DEVICE ft_quad kept_s_quad(const float4 *s, int high, int quad) {
-    if constexpr (sizeof(T) == sizeof(float))
-        return ft_kept_quad(s, high, quad);
+template <class V> FT_DEVICE ft_quad kept_quad(const float4 *row, int high, int quad) {
+    if constexpr (sizeof(V) == sizeof(float))
+        return ft_kept_quad(row, high, quad);
     else
-        return ft_load_quad<true>(reinterpret_cast<const T *>(s) + quad * FT_QUAD, FT_QUAD);
+        return ft_load_quad<true>(reinterpret_cast<const V *>(row) + quad * FT_QUAD, FT_QUAD);
 }
 
 // As ft_store_quad, of which nvcc takes the plain store of 16 bytes apart here.
@@ -87,9 +93,9 @@ template <bool WHOLE, class T> FT_DEVICE void store_quad(T *to, const ft_quad &q
 }
 
 // QUADS: of columns that a thread has at most.
-template <class T, bool WHOLE, int QUADS>
+template <class T, bool WHOLE, int QUADS, class R>
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
-    layernorm_backward_kernel(layernorm_backward_job<T> job, int64_t rows, int cols, kept_rows kept) {
+    layernorm_backward_kernel(layernorm_backward_job<T, R> job, int64_t rows, int cols, kept_rows kept) {
     FT_DYNAMIC_SHARED(bytes);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP;
     const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT, high = ft_kept_high(units);
@@ -97,7 +103,7 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
     const int64_t first = (int64_t)blockIdx.x * tile;
     const int present = rows - first < tile ? (int)(rows - first) : tile;
     const int ahead = kept.buffers - 1; // steps by which my warp asks for its row before its turn
-    const int row_quads = kept_quads(units, sizeof(T)), step_quads = kept.rows * row_quads;
+    const int row_quads = kept_quads<T, R>(units), step_quads = kept.rows * row_quads;
     float4 *const all = reinterpret_cast<float4 *>(bytes), *const of_rows = all + kept.buffers * step_quads; // mean, rstd, two means
     unsigned char *const dropped = reinterpret_cast<unsigned char *>(of_rows + kept.rows);                  // a unit's bits
     const bool gradients = job.gradients(), drops = gradients && job.dropout.drops();
@@ -134,11 +140,11 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
         __syncwarp();
         const float4 *const here = all + (step & ahead) * step_quads;
         if (is_mine(step)) {
-            const float4 *const dy = here + warp * row_quads, *const s = dy + ft_kept_quads(units);
+            const float4 *const dy = here + warp * row_quads, *const s = dy + kept_of_row<R>(units);
             float sum = 0.0f, dot = 0.0f;
             for (int unit = lane; gradients && unit < units; unit += FT_WARP) {
                 const int col = unit * FT_CUDA_UNIT;
-                const ft_unit d = ft_kept_unit(dy, high, unit), u = kept_s_unit<T>(s, high, unit);
+                const ft_unit d = kept_unit<R>(dy, high, unit), u = kept_unit<T>(s, high, unit);
                 const ft_unit gamma = ft_load<WHOLE>(job.gamma.at(0, col), cols - col); // past the end dy = gamma = 0
 #pragma unroll
                 for (int i = 0; i < FT_CUDA_UNIT; i++) {
@@ -160,10 +166,10 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
             if (n <= 0) break;
             const ft_quad gamma = ft_load_quad<WHOLE>(job.gamma.at(0, col), n);
             float chain[SUMS][FT_QUAD] = {};
-            const float4 *dy = here, *s = here + ft_kept_quads(units), *of_row = of_rows;
+            const float4 *dy = here, *s = here + kept_of_row<R>(units), *of_row = of_rows;
             const unsigned char *bits = dropped + quad / 2;
             for (int row = step; row < present; row += kept.steps) {
-                ft_quad d = ft_kept_quad(dy, high, quad), hat = kept_s_quad<T>(s, high, quad);
+                ft_quad d = kept_quad<R>(dy, high, quad), hat = kept_quad<T>(s, high, quad);
                 const float4 of = *of_row;
 #pragma unroll
                 for (int i = 0; i < FT_QUAD; i++) {
@@ -217,11 +223,11 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 }
 
 // As many rows at once as two buffers of them have room for: a warp each at most.
-static kept_rows kept_of(int64_t rows, int64_t cols, size_t size, size_t *bytes) {
+template <class T, class R> static kept_rows kept_of(int64_t rows, int64_t cols, size_t *bytes) {
     const int units = (int)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT);
     kept_rows kept = {FT_BLOCK_WARPS, 2, 0};
     const auto room = [&] {
-        return (size_t)kept.rows * ((size_t)(kept.buffers * kept_quads(units, size) + 1) * sizeof(float4) + (size_t)units);
+        return (size_t)kept.rows * ((size_t)(kept.buffers * kept_quads<T, R>(units) + 1) * sizeof(float4) + (size_t)units);
     };
     while (kept.rows > 1 && room() > FT_SHARED_LIMIT)
         kept.rows /= 2;
@@ -231,36 +237,36 @@ static kept_rows kept_of(int64_t rows, int64_t cols, size_t size, size_t *bytes)
     return kept;
 }
 
-template <class I> static ft_status run(ft_device *device, const ft_layernorm_backward_args *a) {
+template <class I, class R> static ft_status run(ft_device *device, const ft_layernorm_backward_args *a) {
     using T = typename I::type;
     const int64_t rows = a->dy.rows, cols = a->dy.cols;
     if (rows == 0 || cols == 0) return FT_OK;
     size_t bytes;
-    const kept_rows kept = kept_of(rows, cols, sizeof(T), &bytes);
+    const kept_rows kept = kept_of<T, R>(rows, cols, &bytes);
     const ft_sum_outputs<SUMS> sums = {{(float *)a->dgamma.data, (float *)a->dbeta.data, (float *)a->dbias.data}};
-    layernorm_backward_job<T> job = {ft_view_of<const float>(a->dy),
-                                     ft_view_of<const float>(a->past),
-                                     ft_view_of<const float>(a->gamma),
-                                     ft_view_of<const T>(a->s),
-                                     (const float *)a->mean.data,
-                                     (const float *)a->rstd.data,
-                                     ft_view_of<float>(a->ds),
-                                     ft_view_of<T>(a->dx),
-                                     ft_row_dropout_of(&a->dropout),
-                                     sums,
-                                     (float *)a->workspace.data,
-                                     a->rms};
+    layernorm_backward_job<T, R> job = {ft_view_of<const R>(a->dy),
+                                        ft_view_of<const R>(a->past),
+                                        ft_view_of<const float>(a->gamma),
+                                        ft_view_of<const T>(a->s),
+                                        (const float *)a->mean.data,
+                                        (const float *)a->rstd.data,
+                                        ft_view_of<R>(a->ds),
+                                        ft_view_of<T>(a->dx),
+                                        ft_row_dropout_of(&a->dropout),
+                                        sums,
+                                        (float *)a->workspace.data,
+                                        a->rms};
     const auto launch = [&](auto kernel) {
         return ft_launch("layernorm_backward", kernel, dim3((unsigned)ft_cuda_tiles(rows)), dim3(FT_BLOCK), bytes, ft_stream(device), job,
                          rows, (int)cols, kept);
     };
     static_assert(8 * FT_BLOCK * FT_QUAD == FT_CUDA_NORM_COLUMNS, "what check.c lets pass");
-    FT_TRY(cols <= FT_BLOCK * FT_QUAD ? launch(layernorm_backward_kernel<T, I::WHOLE, 1>) : launch(layernorm_backward_kernel<T, I::WHOLE, 8>));
+    FT_TRY(cols <= FT_BLOCK * FT_QUAD ? launch(layernorm_backward_kernel<T, I::WHOLE, 1, R>) : launch(layernorm_backward_kernel<T, I::WHOLE, 8, R>));
     return ft_add_tiles("layernorm_backward", device, job.partial, rows, cols, sums);
 }
 
 ft_status ft_cuda_layernorm_backward(ft_device *device, const ft_layernorm_backward_args *args) {
     bool whole = ft_is_whole(args->dy) && ft_is_whole(args->past) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) &&
                  ft_is_whole(args->ds) && ft_is_whole(args->dx);
-    return ft_pick(args->s.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
+    return ft_pick_rows(args->s.dtype, args->dy.dtype, whole, [&](auto i, auto r) { return run<decltype(i), typename decltype(r)::type>(device, args); });
 }

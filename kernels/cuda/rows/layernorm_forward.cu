@@ -1,6 +1,8 @@
 // layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps
 // it in shared memory between the three looks at it: sum, squares around the mean, result. The last look is by quads, so that
 // what is written in fp32 comes in whole sectors. `wide` may take the residual's place: that was read in the first look, and `stream` in that very look.
+// R: the type of residual and stream, fp32 or T.
+#include "kernels/cuda/rows/row_types.h"
 #include "kernels/cuda/tile/kept_row.h"
 
 extern "C" {
@@ -10,11 +12,13 @@ extern "C" {
 namespace {
 enum { LAYERNORM_MOST_WARPS = 4 };
 
-template <class T> struct layernorm_forward_job {
+template <class T, class R> struct layernorm_forward_job {
     ft_view<const T> x, bias;
-    ft_view<const float> residual, gamma, beta;
+    ft_view<const R> residual;
+    ft_view<const float> gamma, beta;
     ft_view<T> s, y;
-    ft_view<float> wide, stream;
+    ft_view<float> wide;
+    ft_view<R> stream;
     float *mean, *rstd;
     ft_row_dropout dropout;
     float epsilon;
@@ -28,9 +32,9 @@ FT_DEVICE void add_unit(ft_unit &to, const ft_unit &u) {
         to.v[i] += u.v[i];
 }
 
-template <class T, bool WHOLE>
+template <class T, bool WHOLE, class R>
 FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
-    layernorm_forward_kernel(layernorm_forward_job<T> job, int64_t rows, int cols) {
+    layernorm_forward_kernel(layernorm_forward_job<T, R> job, int64_t rows, int cols) {
     FT_DYNAMIC_SHARED(bytes);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP, warps = blockDim.x / FT_WARP;
     const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT, high = ft_kept_high(units);
@@ -73,7 +77,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
         for (int i = 0; i < FT_QUAD; i++)
             u.v[i] = fmaf((u.v[i] - mean) * rstd, gamma.v[i], beta.v[i]);
         ft_store_quad<WHOLE>(job.y.at(row, col), u, n);
-        if constexpr (sizeof(T) < sizeof(float))
+        if constexpr (sizeof(T) < sizeof(R))
             if (job.wide.data != nullptr) ft_store_quad<WHOLE>(job.wide.at(row, col), u, n);
     }
     if (lane != 0) return;
@@ -81,7 +85,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     if (job.rstd != nullptr) job.rstd[row] = rstd;
 }
 
-template <class I> static ft_status run(ft_device *device, const ft_layernorm_forward_args *a) {
+template <class I, class R> static ft_status run(ft_device *device, const ft_layernorm_forward_args *a) {
     using T = typename I::type;
     const int64_t rows = a->x.rows, cols = a->x.cols;
     const size_t bytes = (size_t)ft_kept_quads((int)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT)) * sizeof(float4); // of a row
@@ -93,22 +97,22 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_fo
     while (warps > 1 &&
            warps * bytes > FT_SHARED_LIMIT / 2) // two blocks a multiprocessor at least, where the row allows
         warps--;
-    const bool of_stream = a->x.dtype != a->y.dtype; // an x of fp32 comes as a residual does
-    layernorm_forward_job<T> job = {of_stream ? ft_view<const T>{} : ft_view_of<const T>(a->x),
-                                    ft_view_of<const T>(a->bias),
-                                    ft_view_of<const float>(of_stream ? a->x : a->residual),
-                                    ft_view_of<const float>(a->gamma),
-                                    ft_view_of<const float>(a->beta),
-                                    ft_view_of<T>(a->s),
-                                    ft_view_of<T>(a->y),
-                                    ft_view_of<float>(a->wide),
-                                    ft_view_of<float>(a->stream),
-                                    (float *)a->mean.data,
-                                    (float *)a->rstd.data,
-                                    ft_row_dropout_of(&a->dropout),
-                                    a->epsilon,
-                                    a->rms};
-    return ft_launch("layernorm_forward", layernorm_forward_kernel<T, I::WHOLE>,
+    const bool of_stream = a->x.dtype != a->y.dtype; // an x of fp32 comes as a residual does, and R is that
+    layernorm_forward_job<T, R> job = {of_stream ? ft_view<const T>{} : ft_view_of<const T>(a->x),
+                                       ft_view_of<const T>(a->bias),
+                                       ft_view_of<const R>(of_stream ? a->x : a->residual),
+                                       ft_view_of<const float>(a->gamma),
+                                       ft_view_of<const float>(a->beta),
+                                       ft_view_of<T>(a->s),
+                                       ft_view_of<T>(a->y),
+                                       ft_view_of<float>(a->wide),
+                                       ft_view_of<R>(a->stream),
+                                       (float *)a->mean.data,
+                                       (float *)a->rstd.data,
+                                       ft_row_dropout_of(&a->dropout),
+                                       a->epsilon,
+                                       a->rms};
+    return ft_launch("layernorm_forward", layernorm_forward_kernel<T, I::WHOLE, R>,
                      dim3((unsigned)((rows + (int64_t)warps - 1) / (int64_t)warps)), dim3((unsigned)warps * FT_WARP),
                      warps * bytes, ft_stream(device), job, rows, (int)cols);
 }
@@ -117,5 +121,6 @@ ft_status ft_cuda_layernorm_forward(ft_device *device, const ft_layernorm_forwar
     bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) &&
                  ft_is_whole_vector(args->gamma) && ft_is_whole_vector(args->beta) && ft_is_whole(args->s) &&
                  ft_is_whole(args->y) && ft_is_whole(args->wide) && ft_is_whole(args->stream);
-    return ft_pick(args->y.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
+    const ft_dtype adds = args->residual.data != nullptr ? args->residual.dtype : args->stream.data != nullptr ? args->stream.dtype : FT_F32;
+    return ft_pick_rows(args->y.dtype, adds, whole, [&](auto i, auto r) { return run<decltype(i), typename decltype(r)::type>(device, args); });
 }

@@ -111,14 +111,17 @@ static const char *const common[] = {model, "model.init=random", train, validati
                                      "eval.strategy=steps", "eval.steps=2", NULL};
 static const run_base base = {NULL, common, "checkpoints/step-00000003/state.safetensors"};
 
-enum { FP32, BF16, EVERY_2, WAYS };
-static const char *const kept[WAYS][3] = {
-    {"train.precision=fp32", NULL}, {"train.precision=bf16", NULL}, {"train.precision=fp32", "train.gradient_checkpointing=2", NULL}};
+enum { FP32, BF16, EVERY_2, NARROW, WAYS };
+static const char *const kept[WAYS][3] = {{"train.precision=fp32", NULL},
+                                          {"train.precision=bf16", NULL},
+                                          {"train.precision=fp32", "train.gradient_checkpointing=2", NULL},
+                                          {"train.precision=bf16", "train.residual=16bit", NULL}};
 static const char *const offloaded[WAYS][4] = {
     {"train.precision=fp32", "memory.offload=activations", NULL},
     {"train.precision=bf16", "memory.offload=activations", NULL},
-    {"train.precision=fp32", "train.gradient_checkpointing=2", "memory.offload=activations", NULL}};
-static const int travelling[WAYS] = {LAYERS - 2, LAYERS - 2, LAYERS / 2 - 2};
+    {"train.precision=fp32", "train.gradient_checkpointing=2", "memory.offload=activations", NULL},
+    {"train.precision=bf16", "train.residual=16bit", "memory.offload=activations", NULL}};
+static const int travelling[WAYS] = {LAYERS - 2, LAYERS - 2, LAYERS / 2 - 2, LAYERS - 2};
 static outcome reference[WAYS];
 
 static int set_up(void **state) {

@@ -137,6 +137,7 @@ static const way ways[] = {
     {"the first three layers", "bert", "trunk", {"model.freeze_layers=3", "train.gradient_checkpointing=on", NULL}, 0},
     {"layers that nothing goes back through", "bert", "trunk", {"train.parameters=classifier", "train.frozen_dropout=on", NULL}, 0},
     {"features", "bert", "trunk", {"train.parameters=classifier", "data.feature_cache=off", NULL}, 0},
+    {"16 bits between layers", "qwen2", "trunk+activations", {LORA, "train.task=causal_lm", "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", NULL}, BOTH},
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };
 static outcome reference[WAYS];

@@ -160,31 +160,36 @@ static ft_status disentangled_backward(ft_device *device, int parameter) {
     RUN(disentangled_attention_backward, args);
 }
 
-// ---- rows; `parameter` is their type ------------------------------------------------------------------------------------------
+// ---- rows; `parameter` is their type, beside it NARROW: what adds up from layer to layer has it too ------------------------------------------------------------------------------------------
 
-static ft_status layernorm_forward(ft_device *device, int type) {
+enum { NARROW = 256 };
+static ft_status layernorm_forward(ft_device *device, int parameter) {
+    const bool narrow = (parameter & NARROW) != 0;
+    const int type = parameter & ~NARROW;
     ft_layernorm_forward_args args = {.x = matrix(ROWS, COLS, (ft_dtype)type),
                                       .bias = vector(COLS, (ft_dtype)type),
-                                      .residual = matrix(ROWS, COLS, FT_F32),
+                                      .residual = matrix(ROWS, COLS, narrow ? (ft_dtype)type : FT_F32),
                                       .gamma = vector(COLS, FT_F32),
                                       .beta = vector(COLS, FT_F32),
                                       .epsilon = 1e-12f,
                                       .dropout = row_dropout(ROWS),
                                       .s = matrix(ROWS, COLS, (ft_dtype)type),
                                       .y = matrix(ROWS, COLS, (ft_dtype)type),
-                                      .wide = type == FT_F32 ? ft_absent() : matrix(ROWS, COLS, FT_F32),
+                                      .wide = type == FT_F32 || narrow ? ft_absent() : matrix(ROWS, COLS, FT_F32),
                                       .mean = vector(ROWS, FT_F32),
                                       .rstd = vector(ROWS, FT_F32)};
     RUN(layernorm_forward, args);
 }
-static ft_status layernorm_backward(ft_device *device, int type) {
-    ft_layernorm_backward_args args = {.dy = matrix(MANY, COLS, FT_F32),
+static ft_status layernorm_backward(ft_device *device, int parameter) {
+    const int type = parameter & ~NARROW;
+    const ft_dtype added = parameter & NARROW ? (ft_dtype)type : FT_F32;
+    ft_layernorm_backward_args args = {.dy = matrix(MANY, COLS, added),
                                        .s = matrix(MANY, COLS, (ft_dtype)type),
                                        .mean = vector(MANY, FT_F32),
                                        .rstd = vector(MANY, FT_F32),
                                        .gamma = vector(COLS, FT_F32),
                                        .dropout = row_dropout(MANY),
-                                       .ds = matrix(MANY, COLS, FT_F32),
+                                       .ds = matrix(MANY, COLS, added),
                                        .dx = matrix(MANY, COLS, (ft_dtype)type),
                                        .dgamma = vector(COLS, FT_F32),
                                        .dbeta = vector(COLS, FT_F32),
@@ -334,6 +339,8 @@ const count_case count_cases[] = {
     {"attention_backward.fp32.64", COUNT_NO_TARGET, attention_backward, PLAIN + 64, (int64_t)TOKENS *HEADS * 64},
     ROWS_OF(layernorm_forward, ROWS *COLS),
     ROWS_OF(layernorm_backward, MANY *COLS),
+    {"layernorm_forward_16bit.bf16", COUNT_FULL_SECTORS, layernorm_forward, NARROW | FT_BF16, ROWS *COLS},
+    {"layernorm_backward_16bit.bf16", COUNT_FULL_SECTORS, layernorm_backward, NARROW | FT_BF16, MANY *COLS},
     ROWS_OF(activation_forward, ROWS *WIDE),
     ROWS_OF(activation_backward, MANY *COLS),
     ROWS_OF(column_sum, MANY *COLS),

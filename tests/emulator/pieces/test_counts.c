@@ -107,7 +107,7 @@ static const struct reason {
 } reasons[] = {
     {"layernorm_forward.fp32", BY_UNITS},
     {"layernorm_forward.bf16", "the residual, read by units of eight columns"},
-    {"layernorm_backward.", "gamma, read for every row by units of eight columns, from L1"},
+    {"layernorm_backward", "gamma, read for every row by units of eight columns, from L1"},
     {"activation_forward.fp32", BY_UNITS},
     {"activation_backward.fp32", BY_UNITS},
     {"column_sum.fp32", BY_UNITS},

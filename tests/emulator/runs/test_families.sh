@@ -28,6 +28,7 @@ for family in $families; do
     beside 2e-5 "$family-cpu" "$family-cuda"
 done
 
+losses() { sed 's/.*"loss":\([^,}]*\).*/\1/' "$1/metrics.jsonl"; }
 # 16 bits, where heads of 32 go through tensor cores.
 for family in $wide_families; do
     range=0.1
@@ -42,6 +43,13 @@ for family in $wide_families; do
         tolerance=3e-3
         [ $precision = bf16 ] && tolerance=3e-2
         beside $tolerance "$family-$precision-cpu" "$family-$precision-cuda"
+        # The same with 16 bits between layers: a stream, one that begins in front of the first norm, norms of heads, a convolution, a mean of rows.
+        case $family in modernbert | gte | qwen3 | llama | deberta_v2_conv | mpnet) ;; *) continue ;; esac
+        for device in cpu cuda; do
+            trained "$family-$precision-narrow-$device" "wide-$family" $device train.precision=$precision train.residual=16bit train.learning_rate=0.001
+        done
+        beside $tolerance "$family-$precision-narrow-cpu" "$family-$precision-narrow-cuda"
+        cmp -s <(losses "$family-$precision-cuda") <(losses "$family-$precision-narrow-cuda") && fail "$family: train.residual changes nothing"
     done
 done
 

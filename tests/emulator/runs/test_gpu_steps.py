@@ -161,7 +161,7 @@ for line in sys.stdin:
 FTENGINE = '''import json, os, sys
 if sys.argv[1] == "devices": print("cuda:0", os.environ.get("CHIP", "")); sys.exit(0)
 words = dict(w.split("=", 1) for w in sys.argv[2:] if "=" in w)
-side = "graphs" if "device.graphs" in words else "tuned" if "device.gemm_tuning" in words else {"mma": "ftengine"}.get(os.environ.get("FTENGINE_ATTENTION"), "wgmma")
+side = "graphs" if "device.graphs" in words else "tuned" if "device.gemm_tuning" in words else "16bit" if "train.residual" in words else {"mma": "ftengine"}.get(os.environ.get("FTENGINE_ATTENTION"), "wgmma")
 if sys.argv[1] == "tune-gemm": print("tune-gemm", file=open("LOG", "a")); json.dump({"products": []}, open(sys.argv[-1], "w")); sys.exit(0)
 print(side, "run", file=open("LOG", "a"))
 if os.environ.get("HANG"):
@@ -220,7 +220,7 @@ class Steps(unittest.TestCase):
         self.assertEqual([sides[name]["host_share"] for name in ("ftengine", "ftengine-graphs")], [0.2, 0.03])
         with open(self.log, encoding="utf-8") as f:
             order = [line.split()[0] for line in f]
-        there = ["ftengine", "graphs", "tuned", "eager"]
+        there = ["ftengine", "graphs", "tuned", "16bit", "eager"]
         self.assertEqual(order, ["tune-gemm"] + there + there[::-1] + there)  # measured before whoever uses it
         self.assertEqual(sides["ftengine-tuned"]["status"], "measured")
         # 3,000 tokens/s of a dense step, by the chip's dense rate
@@ -253,10 +253,13 @@ class Steps(unittest.TestCase):
             with mock.patch.dict(os.environ, {"CHIP": "NVIDIA H200, " + chip}):
                 _, document = self.run_steps("--cases", "bert-base/" + name, "--commit", chip + name, "--rivals")
             dense = name.startswith("dense")
-            self.assertEqual(list(document["cases"][0]["sides"]), ["ftengine", "ftengine-graphs"] + ["ftengine-wgmma"] * there + ["ftengine-tuned"] * dense)
+            self.assertEqual(list(document["cases"][0]["sides"]), ["ftengine", "ftengine-graphs"] + ["ftengine-wgmma"] * there + ["ftengine-tuned", "ftengine-16bit"] * dense)
         with open(self.log, encoding="utf-8") as f:
             self.assertEqual(sum(line.startswith("wgmma") for line in f), 3)
-        self.assertNotIn("ftengine-wgmma", gpu_steps.ours_of({"dense": True}, DEBERTA, "NVIDIA H200, sm_90"))
+        for name in ("ftengine-wgmma", "ftengine-16bit"):
+            self.assertIn(name, gpu_steps.ours_of({"dense": True}, BERT, "NVIDIA H200, sm_90"))
+            self.assertNotIn(name, gpu_steps.ours_of({"dense": True}, DEBERTA, "NVIDIA H200, sm_90"))
+        self.assertNotIn("ftengine-16bit", gpu_steps.ours_of({"dense": True}, BERT, "NVIDIA H200, sm_90", "fp32"))
 
     def test_mfu_is_of_the_batches_that_ran(self):
         """Every text of the first half of a half is twice as long as the others: operations a token are of those alone."""

@@ -114,15 +114,17 @@ done
 
 # ---- 16 bits -----------------------------------------------------------------------------------------------------------------
 # A hundred steps are within twice PyTorch's gap from fp32.
-[ -n "${FT_SANITIZE:-}" ] || for precision in bf16 fp16; do
+[ -n "${FT_SANITIZE:-}" ] || for form in bf16 fp16 bf16-narrow fp16-narrow; do
+    precision=${form%-*} residual=fp32
+    [ "$form" = "$precision" ] || residual=16bit
     rm -f report
-    # shellcheck disable=SC2086
-    expect 0 "$FTENGINE" train "$here/follow.ini" output.dir=$precision device.name=cuda train.precision=$precision data.cache_dir=none
-    clean $precision
-    expect 0 "$FTENGINE" predict $precision --data "$here/validation.tsv" --json --logits --precision $precision device.name=cuda
-    python3 "$SOURCE_DIR/tests/train/precision_gap.py" "$here" $precision $precision/metrics.jsonl out >verdict 2>&1 ||
-        fail "$precision: $(cat verdict)"
+    expect 0 "$FTENGINE" train "$here/follow.ini" output.dir=$form device.name=cuda train.precision=$precision train.residual=$residual data.cache_dir=none
+    clean $form
+    expect 0 "$FTENGINE" predict $form --data "$here/validation.tsv" --json --logits --precision $precision device.name=cuda
+    python3 "$SOURCE_DIR/tests/train/precision_gap.py" "$here" $precision $form/metrics.jsonl out >verdict 2>&1 || fail "$form: $(cat verdict)"
     cat verdict
+    # shellcheck disable=SC2059
+    [ "$(json $form/run.json "$(printf "$memory" memory)")" = "$(json $form/run.json "$(printf "$memory" planned)")" ] || fail "$form: planned and metered differ"
 done
 # fp16 stays beside the CPU's fp16, with a loss scale that overflows at first, takes what was planned, and has the same bits in
 # another order.

@@ -99,9 +99,13 @@ NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head si
 HALF = "I13__nv_bfloat16Lb1E"
 # name: pattern of the mangled name, launch in counts.txt, threads a block, bytes of dynamic shared memory (at 768 columns)
 MEMORY = {
-    "layernorm_forward": ("layernorm_forward_kernel" + HALF, "layernorm_forward.bf16/1", 128, 4 * 3136),
+    "layernorm_forward": ("layernorm_forward_kernel" + HALF + "fE", "layernorm_forward.bf16/1", 128, 4 * 3136),
+    # with train.residual=16bit: dy is kept in 16 bits too
+    "layernorm_forward_16bit": ("layernorm_forward_kernel" + HALF + "S", "layernorm_forward_16bit.bf16/1", 128, 4 * 3136),
+    "layernorm_backward_16bit": (r"layernorm_backward_kernelI13__nv_bfloat16Lb1ELi1ES", "layernorm_backward_16bit.bf16/1", 256,
+                                 8 * (2 * 768 * 4 + 16 + 96)),
     # two buffers of eight rows of dy and s, their numbers and what they drop
-    "layernorm_backward": (r"layernorm_backward_kernelI13__nv_bfloat16Lb1ELi1E", "layernorm_backward.bf16/1", 256,
+    "layernorm_backward": (r"layernorm_backward_kernelI13__nv_bfloat16Lb1ELi1EfE", "layernorm_backward.bf16/1", 256,
                            8 * (2 * (768 * 6 + 64) + 16 + 96)),
     "activation_forward": ("activation_forward_body" + HALF, "activation_forward.bf16/1", 256, 0),
     "activation_backward": ("activation_backward_body" + HALF, "activation_backward.bf16/1", 256, 0),
@@ -119,7 +123,7 @@ MEMORY = {
 }
 # Turns of the loops inside a kernel's loop, in their order, of a mean warp (at 768 columns): copies of dy and of s, units of a row, eight rows
 # of a quad, which six of the eight warps have. Copies are asked for a turn before their use.
-NESTED = {"layernorm_backward": (6, 3, 3, 6)}
+NESTED = {"layernorm_backward": (6, 3, 3, 6), "layernorm_backward_16bit": (3, 3, 6)} # of 16 bits dy and s are copied in one
 # Least parts of the memory's bandwidth, and of the tensor peak with dropout. Attention: 90% of what FlashAttention-2 reached of it (Dao
 # 2023: 73% forward and 63% backward on A100; Shah et al. 2024: 35% of wgmma's peak on H100, that is 56% of mma.sync's; both for head
 # sizes 64 and 128, 32 and 96 are held to the same); disentangled attention: 60% of the floor.
