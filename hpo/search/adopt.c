@@ -7,8 +7,10 @@
 
 static const double NEAR = 0.03; // of a range: nothing new would be learnt there
 
-static bool near(const ft_lessons *l, const double *x, const double *y) {
+// x of a teacher's trial, whose values of what is not its or not this study's may become anything.
+static bool near(const ft_lessons *l, const bool *known, const double *x, const double *y) {
     for (int a = 0; a < l->axes; a++) {
+        if (!known[a] || (l->axis[a].choice && x[a] == FT_LESSON_UNKNOWN)) continue;
         if (isnan(x[a]) != isnan(y[a])) return false;
         if (!isnan(x[a]) && (l->axis[a].choice ? x[a] != y[a] : fabs(x[a] - y[a]) > NEAR)) return false;
     }
@@ -23,10 +25,11 @@ typedef struct adopting {
     int taken_count;
 } adopting;
 
-static bool is_new(const adopting *a) {
+static bool is_new(const adopting *a, int source) {
     const ft_lessons *l = a->teachers->lessons;
+    const bool *known = a->teachers->known + (size_t)source * (size_t)l->axes;
     for (int i = 0; i < a->taken_count; i++)
-        if (near(l, a->point, a->taken + (size_t)i * (size_t)l->axes)) return false;
+        if (near(l, known, a->point, a->taken + (size_t)i * (size_t)l->axes)) return false;
     return true;
 }
 
@@ -45,7 +48,7 @@ static void best_row(adopting *a, int only, const double **row) {
             for (int t = 0; t < l->sources; t++)
                 if (only >= 0 ? t == only : a->weight[t] > 0)
                     expected += (only >= 0 ? 1 : a->weight[t]) * ft_gp_teachers_mean(a->teachers, t, a->point, NULL);
-            if (expected < best && is_new(a)) best = expected, *row = values;
+            if (expected < best && is_new(a, s)) best = expected, *row = values;
         }
     }
 }
