@@ -114,6 +114,7 @@ ft_status ft_lines_study(const ft_lines *lines, const json_t *line, const char *
 ft_status ft_lines_trial(const ft_lines *lines, const json_t *line, int64_t *number, ft_trial_state *state) {
     const char *name;
     FT_TRY(ft_json_int(line, lines->where, "number", -1, 0, INT64_MAX, number));
+    if (*number < 0) return ft_lines_bad(lines, "number", "every trial has one");
     FT_TRY(ft_json_string(line, lines->where, "state", "", &name));
     if (ft_state_of(name, state) == FT_OK) return FT_OK;
     return ft_fail(FT_INVALID, lines->where, "state: '%.40s' is none of COMPLETE, PRUNED, FAIL, RUNNING, WAITING",
