@@ -55,6 +55,8 @@ typedef struct ft_option {
     bool listed;              // of names: several with commas between them, and "cuda:all"
     const char *scheme;       // of a path: what may stand in front of it, as "sqlite:///"
     bool secret;              // of a string: never written, but for file:PATH, which says where it is
+    const char *files;        // of a string of names with commas between them: one that ends in one of these, separated by blanks,
+                              // and has no scheme is a path; behind it may stand #NAME
     bool hub_name;            // of a path: a model's name is left as it is where there is no such directory
     const char *unit;         // what is counted, or NULL
     const char *elsewhere;    // names in other programs, separated by blanks, or NULL

@@ -1,6 +1,7 @@
 // parse.c - one value of an option, from the text that a person wrote.
 #include "base/files.h"
 #include "base/nearest.h"
+#include "base/url.h"
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
 
@@ -278,6 +279,48 @@ static ft_status set_string(ft_config *config, const ft_option *option, const ch
     return FT_OK;
 }
 
+// The length of a name's path, behind which there is nothing or #NAME; 0: it is no file of these.
+static size_t path_length(const ft_option *option, const char *name, size_t length) {
+    size_t scheme;
+    if (ft_url_kind_of(name, &scheme) != FT_URL_FILE || scheme > 0) return 0;
+    const char *hash = memchr(name, '#', length);
+    if (hash != NULL) length = (size_t)(hash - name);
+    for (const char *end = option->files; *end != '\0'; end += strspn(end, " ")) {
+        const size_t here = strcspn(end, " ");
+        if (length > here && strncmp(name + length - here, end, here) == 0) return length;
+        end += here;
+    }
+    return 0;
+}
+
+// Names with commas between them, of which those that are files begin at `directory`.
+static ft_status set_names(ft_config *config, const ft_option *option, const char *text, const char *directory,
+                           const char *where, const char **out) {
+    FT_TRY(ft_check_storable(option->name, text, FT_PATH_LIMIT, where));
+    const char *kept = "";
+    for (const char *at = text;; at++) {
+        at += strspn(at, " \t");
+        const size_t whole_length = strcspn(at, ",");
+        size_t length = whole_length;
+        while (length > 0 && isspace((unsigned char)at[length - 1]))
+            length--;
+        const char *name = ft_arena_strndup(&config->arena, at, length);
+        const size_t path = name != NULL ? path_length(option, name, length) : 0;
+        if (path > 0) {
+            const char *whole = ft_arena_strndup(&config->arena, at, path);
+            whole = whole != NULL ? ft_path_absolute(&config->arena, directory, whole) : NULL;
+            name = whole != NULL ? ft_arena_format(&config->arena, "%s%s", whole, name + path) : NULL;
+        }
+        if (name != NULL) kept = ft_arena_format(&config->arena, "%s%s%s", kept, at > text ? ", " : "", name);
+        if (name == NULL || kept == NULL) return ft_error_code();
+        at += whole_length;
+        if (*at == '\0') break;
+    }
+    FT_TRY(ft_check_storable(option->name, kept, FT_PATH_LIMIT, where));
+    *out = kept;
+    return FT_OK;
+}
+
 // "microsoft/deberta-v3-base" where there is no such directory: a name, which stays as it is. Made absolute it could not be
 // told from a mistyped path, and a path must not find a model that is only called like its end.
 static bool is_model_name(ft_config *config, const ft_option *option, const char *text, const char *directory) {
@@ -360,7 +403,9 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
         *(const char **)field = choice->name;
         return FT_OK;
     }
-    case FT_OPTION_STRING: return set_string(config, option, text, where, field);
+    case FT_OPTION_STRING:
+        return option->files != NULL ? set_names(config, option, text, directory, where, field)
+                                     : set_string(config, option, text, where, field);
     case FT_OPTION_PATH: return set_path(config, option, text, directory, where, field);
     case FT_OPTION_SIZE: return set_size(option, text, where, field);
     case FT_OPTION_LIST: return set_list(config, option, text, where, field);

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "hpo/exchange/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,12 +118,11 @@ static ft_status is_database(const char *path, bool *database) {
 
 // The name that the study has in the export: the first line of JSON lines says it.
 static ft_status name_in_lines(study_call *call, const char *path, const char **name) {
-    char *data;
-    size_t length;
-    json_t *line;
-    FT_TRY(ft_read_file(path, 0, &data, &length));
-    ft_status status = ft_json_parse(data, strcspn(data, "\n"), path, &line);
-    free(data);
+    ft_lines lines;
+    json_t *line = NULL;
+    ft_status status = ft_lines_open(path, &lines);
+    if (status == FT_OK) status = ft_lines_next(&lines, &line);
+    ft_lines_close(&lines);
     if (status == FT_OK) {
         const char *text = json_string_value(json_object_get(line, "study"));
         *name = text != NULL ? ft_arena_strdup(&call->arena, text) : "study";

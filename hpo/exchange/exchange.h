@@ -37,9 +37,14 @@ ft_status ft_export_jsonl(ft_stored *study, FILE *out);
 // seconds, constraint_NAME, param_NAME, user_KEY. Empty: the trial has none. Quoted where needed (RFC 4180).
 ft_status ft_export_csv(ft_stored *study, FILE *out);
 
-// Reads JSON lines into a new study of an open database, all or nothing; `name` NULL: the name in the file. Numbers,
-// times and attributes stay as they are. `path` "-" is standard input. FT_INVALID with file:line for anything that is
-// no such export, and when the name is taken.
+// Reads JSON lines, also packed ones (gzip, Zstandard), into a new study of an open database, all or nothing; `name`
+// NULL: the name in the file. Numbers, times and attributes stay as they are. `path` "-" is standard input. FT_INVALID
+// with file:line for anything that is no such export, and when the name is taken.
 ft_status ft_import_jsonl(const char *path, ft_storage *to, const char *name, ft_stored **out);
+
+// Reads them into memory alone, without times and attributes, and calls `take` with each study: exports may stand one
+// behind the other in a file, and trials may have been left out of it. What it is given lives for the call.
+typedef ft_status ft_exchange_taker(void *context, const char *study, const ft_trials *trials);
+ft_status ft_exchange_read(const char *path, ft_exchange_taker *take, void *context);
 
 #endif

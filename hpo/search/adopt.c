@@ -7,8 +7,10 @@
 
 static const double NEAR = 0.03; // of a range: nothing new would be learnt there
 
-static bool near(const ft_lessons *l, const double *x, const double *y) {
+// x of a teacher's trial, whose values of what is not its or not this study's may become anything.
+static bool near(const ft_lessons *l, const bool *known, const double *x, const double *y) {
     for (int a = 0; a < l->axes; a++) {
+        if (!known[a] || (l->axis[a].choice && x[a] == FT_LESSON_UNKNOWN)) continue;
         if (isnan(x[a]) != isnan(y[a])) return false;
         if (!isnan(x[a]) && (l->axis[a].choice ? x[a] != y[a] : fabs(x[a] - y[a]) > NEAR)) return false;
     }
@@ -21,12 +23,30 @@ typedef struct adopting {
     double *weight; // [sources]
     double *taken;  // [trials][axes] where trials of this study lie
     int taken_count;
+    double *low, *high; // [axes] of numbers, where this study searches, as far as trials show it
 } adopting;
 
-static bool is_new(const adopting *a) {
+// A trial of a teacher's from beyond becomes one at the edge.
+static void find_edges(adopting *a, const ft_trials *trials) {
     const ft_lessons *l = a->teachers->lessons;
+    for (int k = 0; k < l->axes; k++)
+        a->low[k] = INFINITY, a->high[k] = -INFINITY;
+    for (int64_t i = 0; i < trials->count; i++)
+        for (int p = 0; p < trials->trial[i].param_count; p++) {
+            const ft_trial_param *param = &trials->trial[i].params[p];
+            const ft_distribution *d = trials->distributions[param->distribution];
+            const int k = ft_lessons_find(l, trials->names.name[param->name]);
+            if (k < 0 || l->axis[k].choice || d->kind == FT_CATEGORICAL) continue;
+            a->low[k] = fmin(a->low[k], ft_lessons_unit(&l->axis[k], d->low));
+            a->high[k] = fmax(a->high[k], ft_lessons_unit(&l->axis[k], d->high));
+        }
+}
+
+static bool is_new(const adopting *a, int source) {
+    const ft_lessons *l = a->teachers->lessons;
+    const bool *known = a->teachers->known + (size_t)source * (size_t)l->axes;
     for (int i = 0; i < a->taken_count; i++)
-        if (near(l, a->point, a->taken + (size_t)i * (size_t)l->axes)) return false;
+        if (near(l, known, a->point, a->taken + (size_t)i * (size_t)l->axes)) return false;
     return true;
 }
 
@@ -40,12 +60,15 @@ static void best_row(adopting *a, int only, const double **row) {
         for (int i = 0; i < l->source[s].count; i++) {
             const double *values = l->source[s].value + (size_t)i * axes;
             double expected = 0;
-            for (size_t k = 0; k < axes; k++)
+            for (size_t k = 0; k < axes; k++) {
                 a->point[k] = ft_lessons_unit(&l->axis[k], values[k]);
+                if (a->low[k] <= a->high[k] && !isnan(a->point[k]))
+                    a->point[k] = fmin(fmax(a->point[k], a->low[k]), a->high[k]);
+            }
             for (int t = 0; t < l->sources; t++)
                 if (only >= 0 ? t == only : a->weight[t] > 0)
                     expected += (only >= 0 ? 1 : a->weight[t]) * ft_gp_teachers_mean(a->teachers, t, a->point, NULL);
-            if (expected < best && is_new(a)) best = expected, *row = values;
+            if (expected < best && is_new(a, s)) best = expected, *row = values;
         }
     }
 }
@@ -57,7 +80,11 @@ static ft_status adopt(adopting *a, const ft_trials *trials, int64_t number, ft_
     a->point = ft_arena_alloc(arena, (axes + 1) * sizeof *a->point);
     a->weight = ft_arena_alloc(arena, (size_t)(l->sources + 1) * sizeof *a->weight);
     a->taken = ft_arena_alloc(arena, ((size_t)trials->count * axes + 1) * sizeof *a->taken);
-    if (a->point == NULL || a->weight == NULL || a->taken == NULL) return FT_NO_MEMORY;
+    a->low = ft_arena_alloc(arena, (axes + 1) * sizeof *a->low);
+    a->high = ft_arena_alloc(arena, (axes + 1) * sizeof *a->high);
+    if (a->point == NULL || a->weight == NULL || a->taken == NULL || a->low == NULL || a->high == NULL)
+        return FT_NO_MEMORY;
+    find_edges(a, trials);
     for (int64_t i = 0; i < trials->count; i++)
         if (i != number && trials->trial[i].state != FT_WAITING)
             ft_gp_teachers_point(a->teachers, trials, &trials->trial[i], true,

@@ -57,9 +57,10 @@ static const ft_option rows[] = {
                  "auto: gp for up to 250 trials of up to 20 parameters and one objective, in studies of up to 1,000 trials, else "
                  "tpe; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
                  "grid tries every combination once."),
-    STRING(study.learn_from, FREE, "", .elsewhere = "warm_start prior_studies",
-           .help = "Studies of the same space (other data, other models) to learn from: names, directories, or "
-                   "sqlite:///FILE#NAME and the like; several are separated by commas. gp, auto and tpe. They count as "
+    STRING(study.learn_from, FREE, "", .files = ".jsonl .jsonl.gz", .elsewhere = "warm_start prior_studies",
+           .help = "What to learn from, several separated by commas: studies of the same space (other data, other models) by "
+                   "name, directory, or sqlite:///FILE#NAME and the like; and exported ones, FILE.jsonl or FILE.jsonl.gz, of "
+                   "which what this study searches too is used; configs/priors has some. gp, auto and tpe. They count as "
                    "much as they rank the trials of this study right; the configuration's own values are tried first. "
                    "What was learnt is fixed when the study is made. Empty: none."),
     INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials",

@@ -1,10 +1,12 @@
-// learn.c - study.learn_from: what other studies of the same space have found. It is read once, when the study is made,
-// and kept with it: the same trials follow after a kill, from any coordinator, and whatever becomes of the others.
+// learn.c - study.learn_from: what other studies of the same space have found, and files of what studies of some family
+// have. It is read once, when the study is made, and kept with it: the same trials follow after a kill, from any
+// coordinator, and whatever becomes of the others.
 #include "hpo/study/study.h"
 
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/url.h"
+#include "hpo/exchange/exchange.h"
 #include "hpo/search/gp/lessons.h"
 #include "hpo/storage/pyjson.h"
 
@@ -20,15 +22,27 @@ enum { FEWEST_TRIALS = 2 };
 
 typedef struct named {
     const char *study, *storage; // as ft_study_open takes them
+    const char *file;            // or what a study was exported to; of it this study, NULL: all of them
     const char *shown;
 } named;
 
-// "a", "old/studies/a", "sqlite:///FILE" and "sqlite:///FILE#a".
+static bool ends_in(const char *text, size_t length, const char *end) {
+    const size_t here = strlen(end);
+    return length > here && strncmp(text + length - here, end, here) == 0;
+}
+
+// "a", "old/studies/a", "sqlite:///FILE" and "sqlite:///FILE#a", "FILE.jsonl" and "FILE.jsonl#a".
 static ft_status read_name(ft_tuning *t, const char *text, named *out) {
     size_t scheme;
-    *out = (named){.study = text, .shown = text};
-    if (ft_url_kind_of(text, &scheme) == FT_URL_FILE && scheme == 0) return FT_OK;
     const char *hash = strrchr(text, '#');
+    *out = (named){.study = text, .shown = text};
+    if (ft_url_kind_of(text, &scheme) == FT_URL_FILE && scheme == 0) {
+        const size_t file = hash != NULL ? (size_t)(hash - text) : strlen(text);
+        if (!ends_in(text, file, ".jsonl") && !ends_in(text, file, ".jsonl.gz")) return FT_OK;
+        *out = (named){.study = hash != NULL ? hash + 1 : NULL, .shown = text};
+        out->file = ft_arena_strndup(&t->arena, text, file);
+        return out->file != NULL ? FT_OK : FT_NO_MEMORY;
+    }
     const size_t length = hash != NULL ? (size_t)(hash - text) : strlen(text);
     char *storage = ft_arena_strndup(&t->arena, text, length);
     const char *shown = storage != NULL && ft_url_is_postgres(storage) ? ft_url_shown(&t->arena, storage) : storage;
@@ -140,7 +154,9 @@ static ft_status read_study(ft_tuning *t, const named *name, const ft_stored *st
                        study->trials.objectives);
     FT_TRY(check_space(t, name->shown, &study->trials));
     FT_TRY(ft_lessons_add(l, &t->arena, name->shown, &study->trials));
-    if (l->source[l->sources - 1].count >= FEWEST_TRIALS) return FT_OK;
+    const int count = l->source[l->sources - 1].count;
+    if (count >= FEWEST_TRIALS) ft_info("learns from study '%s': %d trials", name->shown, count);
+    if (count >= FEWEST_TRIALS) return FT_OK;
     return ft_fail(FT_INVALID, option, "study '%s' has not %d completed trials to learn from", name->shown,
                    FEWEST_TRIALS);
 }
@@ -160,6 +176,91 @@ static ft_status read_named(ft_tuning *t, const named *name) {
     return status;
 }
 
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+// A file is of a family of studies, not of this one: what only one of both searches, and what does not go together, is
+// left aside, and said.
+typedef struct reading {
+    ft_tuning *t;
+    const named *name;
+    const char **studies; // that the file has
+    int count, taken;
+} reading;
+
+// Appends a name to a list of them for people.
+static ft_status list_name(ft_arena *arena, const char **list, const char *name) {
+    *list = ft_arena_format(arena, "%s%s%s", *list, **list != '\0' ? ", " : "", name);
+    return *list != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+typedef struct sharing {
+    int shared;
+    const char *lacking, *unlike, *more; // of this study's: not there, there of another kind; only there
+} sharing;
+
+static ft_status compare(ft_tuning *t, const ft_trials *trials, sharing *s) {
+    const ft_lessons *l = t->lessons;
+    const ft_distribution **theirs = ft_arena_alloc(&t->arena, ((size_t)trials->names.count + 1) * sizeof *theirs);
+    *s = (sharing){.lacking = "", .unlike = "", .more = ""};
+    if (theirs == NULL) return FT_NO_MEMORY;
+    find_theirs(trials, theirs);
+    for (int a = 0; a < l->axes; a++) {
+        const int n = ft_trials_find_name(trials, l->axis[a].name);
+        const bool there = n >= 0 && theirs[n] != NULL, goes = there && ft_lessons_goes_with(&l->axis[a], theirs[n]);
+        s->shared += goes;
+        if (!goes) FT_TRY(list_name(&t->arena, there ? &s->unlike : &s->lacking, l->axis[a].name));
+    }
+    for (int n = 0; n < trials->names.count; n++)
+        if (theirs[n] != NULL && ft_lessons_find(l, trials->names.name[n]) < 0)
+            FT_TRY(list_name(&t->arena, &s->more, trials->names.name[n]));
+    return FT_OK;
+}
+
+// What is left aside, as the end of a sentence.
+static const char *left_aside(ft_arena *arena, const sharing *s) {
+    return ft_arena_format(arena, "%s%s%s%s%s%s", *s->lacking != '\0' ? "; not there: " : "", s->lacking,
+                           *s->unlike != '\0' ? "; of another kind there: " : "", s->unlike,
+                           *s->more != '\0' ? "; only there: " : "", s->more);
+}
+
+static ft_status take_study(void *context, const char *study, const ft_trials *trials) {
+    reading *r = context;
+    ft_tuning *t = r->t;
+    ft_lessons *l = t->lessons;
+    sharing s;
+    const char **grown = ft_arena_alloc(&t->arena, ((size_t)r->count + 1) * sizeof *grown);
+    const char *name = ft_arena_strdup(&t->arena, study);
+    if (grown == NULL || name == NULL) return FT_NO_MEMORY;
+    if (r->count > 0) memcpy(grown, r->studies, (size_t)r->count * sizeof *grown);
+    r->studies = grown;
+    r->studies[r->count++] = name;
+    if (r->name->study != NULL && strcmp(r->name->study, study) != 0) return FT_OK;
+    r->taken++;
+    const char *shown = ft_arena_format(&t->arena, "%s#%s", r->name->file, study);
+    if (shown == NULL) return FT_NO_MEMORY;
+    if (trials->objectives != 1)
+        return ft_fail(FT_INVALID, option, "%s has %d objectives, and one can be learnt from", shown,
+                       trials->objectives);
+    FT_TRY(compare(t, trials, &s));
+    const char *rest = left_aside(&t->arena, &s);
+    if (rest == NULL) return FT_NO_MEMORY;
+    if (s.shared == 0) return ft_fail(FT_INVALID, option, "%s shares no parameter with this study%s", shown, rest);
+    FT_TRY(ft_lessons_add(l, &t->arena, shown, trials));
+    const int count = l->source[l->sources - 1].count;
+    if (count < FEWEST_TRIALS)
+        return ft_fail(FT_INVALID, option, "%s has not %d completed trials to learn from", shown, FEWEST_TRIALS);
+    ft_info("learns from %s: %d trials, %d of this study's %d parameters%s", shown, count, s.shared, l->axes, rest);
+    return FT_OK;
+}
+
+static ft_status read_file(ft_tuning *t, const named *name) {
+    reading r = {.t = t, .name = name};
+    FT_TRY(ft_exchange_read(name->file, take_study, &r));
+    return r.taken > 0 ? FT_OK : ft_no_such(name->file, "study", name->study, r.count, r.studies);
+}
+
+// ---- all of them ----------------------------------------------------------------------------------------------------
+
 ft_status ft_tuning_learn(ft_tuning *t) {
     named *list;
     int count;
@@ -172,9 +273,7 @@ ft_status ft_tuning_learn(ft_tuning *t) {
         if (t->space.rules[i].name != NULL)
             FT_TRY(ft_lessons_axis(lessons, &t->arena, t->space.rules[i].name, &t->space.rules[i].distribution));
     for (int i = 0; i < count; i++)
-        FT_TRY(read_named(t, &list[i]));
-    for (int i = 0; i < count; i++)
-        ft_info("learns from study '%s': %d trials", lessons->source[i].study, lessons->source[i].count);
+        FT_TRY(list[i].file != NULL ? read_file(t, &list[i]) : read_named(t, &list[i]));
     return FT_OK;
 }
 

@@ -1,5 +1,5 @@
 // fuzz_study_jsonl.c - JSON lines as `ftengine study import` takes them: refused in one error and with nothing left
-// behind, or a study that is exported and read again as the same.
+// behind, or a study that is exported and read again as the same; and as study.learn_from reads them.
 #include "hpo/exchange/exchange.h"
 
 #include <stdlib.h>
@@ -63,9 +63,32 @@ static char *export(ft_stored *study, size_t *size) {
     return text;
 }
 
+static ft_status take(void *context, const char *study, const ft_trials *trials) {
+    for (int64_t i = 0; i < trials->count; i++)
+        for (int p = 0; p < trials->trial[i].param_count; p++) {
+            const ft_trial_param *param = &trials->trial[i].params[p];
+            const ft_distribution *d = trials->distributions[param->distribution];
+            check(d->kind != FT_CATEGORICAL || ft_distribution_contains(d, param->value));
+        }
+    return FT_OK;
+}
+
+// As study.learn_from takes it.
+static void read_into_memory(const void *text, size_t size) {
+    char path[64];
+    int file = memfd_create("learn", 0);
+    check(file >= 0 && write(file, text, size) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    const ft_status status = ft_exchange_read(path, take, NULL);
+    close(file);
+    if (status != FT_OK) check(status == FT_INVALID && ft_error_message()[0] != '\0' && ft_error_where()[0] != '\0');
+    ft_error_clear();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     ft_stored *study, *again;
     ft_error_clear();
+    read_into_memory(input, size);
     ft_status status = import(input, size, "first", &study);
     if (status != FT_OK) {
         check(status == FT_INVALID && ft_error_message()[0] != '\0' && ft_error_where()[0] != '\0');

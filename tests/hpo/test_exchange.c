@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -133,6 +134,143 @@ static void test_there_and_back(void **state) {
     ft_stored_close(study);
 }
 
+// ---- into memory ----------------------------------------------------------------------------------------------------
+
+typedef struct read_back {
+    int studies;
+    char names[64];
+    char *text; // of all their trials
+    size_t size;
+} read_back;
+
+// Trials as samplers see them.
+static void write_trials(FILE *out, const ft_trials *trials) {
+    for (int64_t i = 0; i < trials->count; i++) {
+        const ft_trial *t = &trials->trial[i];
+        fprintf(out, "%s", ft_trial_state_name(t->state));
+        for (int k = 0; k < t->value_count; k++)
+            fprintf(out, " %a", t->values[k]);
+        for (int k = 0; k < t->report_count; k++)
+            fprintf(out, " %lld:%a", (long long)t->reports[k].step, t->reports[k].value);
+        for (int k = 0; k < t->constraint_count; k++)
+            fprintf(out, " %s<=%a", trials->constraint_names.name[t->constraints[k].name], t->constraints[k].value);
+        for (int k = 0; k < t->param_count; k++) {
+            const ft_distribution *d = trials->distributions[t->params[k].distribution];
+            fprintf(out, " %s=%a of %d %g %g %g %d %d", trials->names.name[t->params[k].name], t->params[k].value,
+                    (int)d->kind, d->low, d->high, d->step, d->log, d->choice_count);
+        }
+        putc('\n', out);
+    }
+}
+
+static ft_status take(void *context, const char *study, const ft_trials *trials) {
+    read_back *all = context;
+    free(all->text);
+    FILE *out = open_memstream(&all->text, &all->size);
+    assert_non_null(out);
+    all->studies++;
+    strncat(all->names, study, sizeof all->names - strlen(all->names) - 1);
+    strncat(all->names, " ", sizeof all->names - strlen(all->names) - 1);
+    write_trials(out, trials);
+    assert_int_equal(fclose(out), 0);
+    return FT_OK;
+}
+
+static void pack(const char *path, const char *text) {
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, text, (unsigned)strlen(text)), (int)strlen(text));
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+// What is read into memory is what the study was; packed as well, which can be imported too; several in a file.
+static void test_into_memory(void **state) {
+    fixture *f = *state;
+    ft_stored *study = difficult(f->storage), *again;
+    char *lines = exported(study, ft_export_jsonl), *expected = NULL, both[40000];
+    size_t size;
+    FILE *out = open_memstream(&expected, &size);
+    assert_non_null(out);
+    write_trials(out, &study->trials);
+    assert_int_equal(fclose(out), 0);
+    assert_true((size_t)snprintf(both, sizeof both, "%s\n%s", lines, lines) < sizeof both);
+    const struct {
+        const char *text;
+        bool packed;
+        int studies;
+    } cases[] = {{lines, false, 1}, {lines, true, 1}, {both, false, 2}, {both, true, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        read_back all = {0};
+        if (cases[i].packed)
+            pack(f->text, cases[i].text);
+        else
+            ok(ft_atomic_write(f->text, cases[i].text, strlen(cases[i].text)));
+        ok(ft_exchange_read(f->text, take, &all));
+        assert_int_equal(all.studies, cases[i].studies);
+        assert_string_equal(all.names, cases[i].studies == 1 ? "difficult " : "difficult difficult ");
+        same_text(all.text, expected);
+        free(all.text);
+        if (cases[i].studies > 1) continue;
+        ok(ft_import_jsonl(f->text, f->storage, "again", &again));
+        ft_stored_close(again);
+        ok(ft_storage_delete_study(f->storage, "again"));
+    }
+    free(lines);
+    free(expected);
+    ft_stored_close(study);
+}
+
+static ft_status refuse(void *context, const char *study, const ft_trials *trials) {
+    return ft_fail(FT_FAILED, "here", "not this one");
+}
+
+static void test_not_into_memory(void **state) {
+    fixture *f = *state;
+#define STUDY "{\"format_version\": 1, \"study\": \"a\", \"directions\": [\"minimize\"]}\n"
+#define TRIAL(number, rest) "{\"number\": " number ", \"state\": \"COMPLETE\", " rest "}\n"
+#define GOOD TRIAL("3", "\"values\": [1]") // trials may have been left out
+#define RATE(value)                                                                                                    \
+    TRIAL("4", "\"values\": [1], \"params\": {\"x\": " value "}, \"distributions\": {\"x\": {\"name\": "                 \
+               "\"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 1e-3, \"high\": 1, \"log\": true}}}")
+    static const struct {
+        const char *text, *where, *message;
+    } cases[] = {
+        {STUDY GOOD RATE("0.5"), NULL, NULL},
+        {"", "study.jsonl", "the file is empty"},
+        {"\n\n", "study.jsonl", "the file is empty"},
+        {GOOD, "study.jsonl:1", "this is no exported study"},
+        {STUDY GOOD "[]\n", "study.jsonl:3", "must be a JSON object"},
+        {STUDY "\n" GOOD "{\"number\": 1\n", "study.jsonl:4", "not valid JSON"},
+        {STUDY GOOD "{\"state\": \"COMPLETE\"}\n", "study.jsonl:3", "number"},
+        {STUDY TRIAL("0", "\"values\": []"), "study.jsonl:2", "one for every objective"},
+        {STUDY TRIAL("0", "\"values\": [\"NaN\"]"), "study.jsonl:2", "is NaN"},
+        {STUDY TRIAL("0", "\"values\": [1], \"params\": {\"x\": 1}"), "study.jsonl:2", "there is no distribution"},
+        {STUDY RATE("-1"), "study.jsonl:2", "no value of it"},
+        {STUDY TRIAL("0", "\"values\": [1], \"constraints\": {\"x\": []}"), "study.jsonl:2", "must be numbers"},
+        {STUDY GOOD STUDY "{\"number\": 0}\n", "study.jsonl:4", "is none of COMPLETE"},
+        {"{\"format_version\": 2}\n", "study.jsonl:1", "newer than this program"},
+        {"\x1f\x8b\x08", "study.jsonl", "damaged"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        read_back all = {0};
+        ok(ft_atomic_write(f->text, cases[i].text, strlen(cases[i].text)));
+        ft_error_clear();
+        const ft_status status = ft_exchange_read(f->text, take, &all);
+        free(all.text);
+        if (status != (cases[i].message == NULL ? FT_OK : FT_INVALID)) fail_msg("case %zu: %d", i, (int)status);
+        if (cases[i].message == NULL) continue;
+        char said[2000];
+        snprintf(said, sizeof said, "%s (%s) %s", ft_error_message(), ft_error_where(),
+                 ft_error_hint_count() > 0 ? ft_error_hint(0) : "");
+        if (strstr(said, cases[i].message) == NULL || strstr(said, cases[i].where) == NULL)
+            fail_msg("case %zu: %s", i, said);
+    }
+    ok(ft_atomic_write(f->text, STUDY GOOD, strlen(STUDY GOOD)));
+    ft_error_clear();
+    assert_int_equal(ft_exchange_read(f->text, refuse, NULL), FT_FAILED);
+    assert_string_equal(ft_error_message(), "not this one");
+}
+
 // Every line is JSON that any parser reads: no words for numbers that are not finite.
 static void test_lines_are_json(void **state) {
     fixture *f = *state;
@@ -206,6 +344,12 @@ static void test_damage(void **state) {
         lines[at] = bytes[(random >> 4) % (sizeof bytes - 1)];
         ok(ft_atomic_write(f->text, lines, length));
         lines[at] = kept;
+        read_back all = {0};
+        ft_error_clear();
+        const ft_status read = ft_exchange_read(f->text, take, &all);
+        free(all.text);
+        if (read != FT_OK) assert_true(read == FT_INVALID && ft_error_where()[0] != '\0');
+        ft_error_clear();
         ft_status status = ft_import_jsonl(f->text, f->storage, "again", &again);
         if (status == FT_OK) {
             ft_stored_close(again);
@@ -224,6 +368,8 @@ static void test_damage(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_there_and_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_into_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_into_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lines_are_json, setup, teardown),
         cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
         cmocka_unit_test_setup_teardown(test_all_or_nothing, setup, teardown),

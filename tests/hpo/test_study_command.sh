@@ -145,6 +145,11 @@ expect 0 study export again --format jsonl
 cmp <(tail -n +2 out) <(tail -n +2 a.jsonl) || fail "a study came back changed"
 expect 0 study export "$optuna" --storage optuna.db --output b.jsonl
 expect 0 study import b.jsonl --study copy --storage all.db
+gzip -c six.jsonl >packed.jsonl.gz
+mkdir packed && cd packed
+expect 0 study import ../packed.jsonl.gz
+grep -q "study 'six': 6 trials" out || fail "import of a packed file: $(cat out)"
+cd ..
 says "RUNNING when it was exported"
 expect 0 study export copy --storage all.db --format jsonl
 cmp <(tail -n +2 out) <(tail -n +2 b.jsonl) || fail "Optuna's study came back changed"

@@ -30,7 +30,7 @@ for library in libftengine_cuda.so libftengine_cuda12.so libcudart.so.12; do
     [ -e "$BUILD_DIR/$library" ] && expected=$((expected + 1))
 done
 [ "$elves" = "$expected" ] || fail "$elves programs and libraries in it, not $expected"
-for file in share/doc/ftengine/README.md share/doc/ftengine/licences/{libjansson,libinih,libpcre2,libssl,zlib1g,libzstd,libsqlite3}-dev share/ftengine/configs/{reference,common,minilm_quickstart}.ini; do
+for file in share/doc/ftengine/README.md share/doc/ftengine/licences/{libjansson,libinih,libpcre2,libssl,zlib1g,libzstd,libsqlite3}-dev share/ftengine/configs/{{reference,common,minilm_quickstart}.ini,priors/encoder_classification.jsonl.gz}; do
     [ -s "$top/$file" ] || fail "$file is missing"
 done
 run() { env -i HOME="$scratch" PATH=/usr/bin:/bin "$program" "$@"; }

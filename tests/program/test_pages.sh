@@ -126,7 +126,7 @@ if [ -e "$BUILD_DIR/pages/share/man/man1/ftengine.1" ]; then
     cmake --install "$BUILD_DIR" --prefix "$scratch/prefix" >out 2>err || fail "cmake --install"
     for file in bin/ftengine share/man/man1/ftengine.1 share/man/man5/ftengine-config.5 share/bash-completion/completions/ftengine \
         share/zsh/site-functions/_ftengine share/fish/vendor_completions.d/ftengine.fish \
-        share/doc/ftengine/{README.md,LICENSE,NOTICE,CHANGELOG.md,docs/tutorial.md} share/ftengine/configs/reference.ini; do
+        share/doc/ftengine/{README.md,LICENSE,NOTICE,CHANGELOG.md,docs/tutorial.md} share/ftengine/configs/{reference.ini,priors/README.md,priors/encoder_classification.jsonl.gz}; do
         [ -s "prefix/$file" ] || fail "$file is not installed"
     done
     cmp prefix/share/man/man1/ftengine.1 ftengine.1 || fail "the installed page is another one"

@@ -50,8 +50,27 @@ double ft_lessons_unit(const ft_lesson_axis *axis, double value) {
 
 // ---- another study's trials -----------------------------------------------------------------------------------------
 
+static bool on_one_scale(const ft_lesson_axis *axis, const ft_distribution *theirs) {
+    return axis->choice == (theirs->kind == FT_CATEGORICAL) && axis->log == theirs->log;
+}
+
+bool ft_lessons_goes_with(const ft_lesson_axis *axis, const ft_distribution *theirs) {
+    if (!on_one_scale(axis, theirs)) return false;
+    for (int i = 0; axis->choice && i < theirs->choice_count; i++)
+        if (ft_distribution_find_choice(axis->of, &theirs->choices[i]) >= 0) return true;
+    return !axis->choice;
+}
+
+bool ft_lessons_known(const ft_lessons *l, int source, int axis) {
+    const ft_lesson_source *s = &l->source[source];
+    for (int i = 0; i < s->count; i++) {
+        const double value = s->value[(size_t)i * (size_t)l->axes + (size_t)axis];
+        if (!isnan(value) && !(l->axis[axis].choice && value == FT_LESSON_UNKNOWN)) return true;
+    }
+    return false;
+}
+
 static double translate(const ft_lesson_axis *axis, const ft_distribution *d, double value) {
-    if (axis->choice != (d->kind == FT_CATEGORICAL)) return NAN;
     if (axis->choice) {
         const int index = ft_distribution_find_choice(axis->of, &d->choices[(int)value]);
         return index >= 0 ? index : FT_LESSON_UNKNOWN;
@@ -65,7 +84,7 @@ static void take(ft_lessons *l, const ft_trials *trials, const ft_trial *trial, 
     for (int p = 0; p < trial->param_count; p++) {
         const ft_distribution *d = trials->distributions[trial->params[p].distribution];
         const int a = ft_lessons_find(l, trials->names.name[trial->params[p].name]);
-        if (a < 0) continue;
+        if (a < 0 || !on_one_scale(&l->axis[a], d)) continue;
         widen(&l->axis[a], d);
         row[a] = translate(&l->axis[a], d, trial->params[p].value);
     }

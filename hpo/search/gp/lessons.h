@@ -38,8 +38,14 @@ enum { FT_LESSON_TRIALS = 100 }; // of a study, at most: the better half, the ot
 // A parameter of this study; again with another range: the axis holds both. One of a single value is no axis.
 ft_status ft_lessons_axis(ft_lessons *lessons, ft_arena *arena, const char *name, const ft_distribution *distribution);
 // Its completed and pruned trials within their limits, by the first objective. Parameters that are no axis are left
-// out, and values of another kind.
+// out, and values that do not go with theirs.
 ft_status ft_lessons_add(ft_lessons *lessons, ft_arena *arena, const char *study, const ft_trials *trials);
+
+// Whether values of theirs can be taken for some of this axis: numbers on one scale, or choices of which one is on both
+// sides. Of an axis that was not stored and read again.
+bool ft_lessons_goes_with(const ft_lesson_axis *axis, const ft_distribution *theirs);
+// Whether some trial of a source has a value along an axis that this study has too.
+bool ft_lessons_known(const ft_lessons *lessons, int source, int axis);
 
 int ft_lessons_find(const ft_lessons *lessons, const char *name); // an axis, -1: none
 // Where a value lies: 0 to 1 within the ranges, a choice as its index.

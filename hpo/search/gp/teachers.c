@@ -17,7 +17,9 @@ static ft_status learn(ft_gp_teachers *t, ft_arena *scratch, int source) {
     if (theta == NULL || y == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < s->count; i++) {
         for (size_t a = 0; a < axes; a++)
-            t->point[a] = ft_lessons_unit(&t->lessons->axis[a], s->value[(size_t)i * axes + a]);
+            t->point[a] = t->known[(size_t)source * axes + a]
+                              ? ft_lessons_unit(&t->lessons->axis[a], s->value[(size_t)i * axes + a])
+                              : NAN;
         ft_gp_points_add(&points, t->point);
     }
     FT_TRY(ft_gp_warp_losses(FT_GP_HALF, s->loss, s->count, scratch, y));
@@ -29,10 +31,14 @@ static ft_status init(const ft_lessons *lessons, ft_gp_teachers *t) {
     const size_t axes = (size_t)lessons->axes + 1;
     t->model = ft_arena_alloc(&t->arena, (size_t)(lessons->sources + 1) * sizeof *t->model);
     t->choice = ft_arena_alloc(&t->arena, axes * sizeof *t->choice);
+    t->known = ft_arena_alloc(&t->arena, (size_t)(lessons->sources + 1) * axes * sizeof *t->known);
     t->point = ft_arena_alloc(&t->arena, axes * sizeof *t->point);
-    if (t->model == NULL || t->choice == NULL || t->point == NULL) return FT_NO_MEMORY;
+    if (t->model == NULL || t->choice == NULL || t->known == NULL || t->point == NULL) return FT_NO_MEMORY;
     for (int a = 0; a < lessons->axes; a++)
         t->choice[a] = lessons->axis[a].choice;
+    for (int s = 0; s < lessons->sources; s++)
+        for (int a = 0; a < lessons->axes; a++)
+            t->known[s * lessons->axes + a] = ft_lessons_known(lessons, s, a);
     ft_status status = FT_OK;
     for (int s = 0; s < lessons->sources && status == FT_OK; s++) {
         ft_arena scratch = {0};
@@ -67,8 +73,11 @@ void ft_gp_teachers_point(const ft_gp_teachers *t, const ft_trials *trials, cons
 }
 
 double ft_gp_teachers_mean(ft_gp_teachers *t, int source, const double *point, double *gradient) {
+    const bool *known = t->known + (size_t)source * (size_t)t->lessons->axes;
     double mean;
-    ft_gp_ask(&t->model[source], point, &mean, NULL, gradient, NULL);
+    for (int a = 0; a < t->lessons->axes; a++)
+        t->point[a] = known[a] ? point[a] : NAN;
+    ft_gp_ask(&t->model[source], t->point, &mean, NULL, gradient, NULL);
     return mean;
 }
 

@@ -10,6 +10,7 @@ typedef struct ft_gp_teachers {
     const ft_lessons *lessons; // which must outlive them
     ft_gp_model *model;        // [sources] of losses of mean 0 and variance 1
     bool *choice;              // [axes]
+    bool *known;               // [sources][axes] does it say anything along this axis?
     double *point;             // [axes] scratch
     ft_arena arena;
 } ft_gp_teachers;
@@ -21,7 +22,8 @@ void ft_gp_teachers_free(ft_gp_teachers *teachers); // {0} is fine
 // for. NaN where it lacks the axis.
 void ft_gp_teachers_point(const ft_gp_teachers *teachers, const ft_trials *trials, const ft_trial *trial,
                           bool announced, double *point);
-// The loss that one of them expects there, and its gradient [axes] by coordinates of numbers, or NULL.
+// The loss that one of them expects there, and its gradient [axes] by coordinates of numbers, or NULL. What it has no
+// trial of makes no difference to it.
 double ft_gp_teachers_mean(ft_gp_teachers *teachers, int source, const double *point, double *gradient);
 
 // weight [sources]: by how much more often than not a teacher ranks two trials of this study right (Kendall's tau),

@@ -121,6 +121,64 @@ static void teach(ft_lessons *l, ft_arena *arena, const char *name, double slope
     ft_trials_free(&t);
 }
 
+// What a teacher has no trial of, or has nothing of that this study has: its opinion does not depend on it, and the trial
+// that repeats its best one makes that one old, whatever it has there.
+static void test_never_seen(void **state) {
+    static const struct {
+        double y, c;
+    } cases[] = {{0, 0}, {0.5, 1}, {1, 2}, {NAN, NAN}, {0.7, FT_LESSON_UNKNOWN}};
+    ft_arena arena = {0};
+    ft_lessons l = {0};
+    ft_gp_teachers teachers;
+    ft_trials theirs, t;
+    const ft_distribution u = real(0, 1, false), ours = choice(&arena, "a", "b", "c"),
+                          others = choice(&arena, "d", "e", "f"), log = real(0.1, 1, true);
+    assert_int_equal(ft_trials_init(&theirs, 1, (bool[]){false}), FT_OK);
+    for (int i = 0; i < 12; i++) {
+        const int64_t n = add(&theirs);
+        put(&theirs, n, "x", &u, i / 11.0);
+        put(&theirs, n, "c", &others, i % 3);
+        put(&theirs, n, "scale", &log, 0.1 + i * 0.05); // not logarithmic here
+        finish(&theirs, n, FT_COMPLETE, i / 11.0);
+    }
+    assert_int_equal(ft_lessons_axis(&l, &arena, "x", &u), FT_OK);
+    assert_int_equal(ft_lessons_axis(&l, &arena, "y", &u), FT_OK);
+    assert_int_equal(ft_lessons_axis(&l, &arena, "c", &ours), FT_OK);
+    assert_int_equal(ft_lessons_axis(&l, &arena, "scale", &u), FT_OK);
+    assert_int_equal(ft_lessons_add(&l, &arena, "other", &theirs), FT_OK);
+    assert_true(ft_lessons_known(&l, 0, 0) && !ft_lessons_known(&l, 0, 1) && !ft_lessons_known(&l, 0, 2) &&
+                !ft_lessons_known(&l, 0, 3));
+    assert_true(ft_lessons_goes_with(&l.axis[0], &u) && !ft_lessons_goes_with(&l.axis[0], &ours) &&
+                ft_lessons_goes_with(&l.axis[2], &ours) && !ft_lessons_goes_with(&l.axis[2], &others) &&
+                !ft_lessons_goes_with(&l.axis[3], &log));
+    assert_int_equal(ft_gp_teachers_init(&l, &teachers), FT_OK);
+    const double expected = ft_gp_teachers_mean(&teachers, 0, (double[]){0.3, 0.2, 1, 0.4}, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double point[] = {0.3, cases[i].y, cases[i].c, cases[i].y};
+        double gradient[4];
+        if (ft_gp_teachers_mean(&teachers, 0, point, gradient) != expected || gradient[1] != 0 || gradient[3] != 0)
+            fail_msg("case %zu", i);
+        assert_true(gradient[0] > 0);
+    }
+    assert_int_equal(ft_trials_init(&t, 1, (bool[]){false}), FT_OK);
+    for (int64_t number = 1; number < 10; number += 2) {
+        const double *row;
+        while (t.count <= number)
+            add(&t);
+        assert_int_equal(ft_adopt(&teachers, &t, number, &row), FT_OK);
+        assert_non_null(row);
+        if (fabs(row[0] - (double)(number / 2) / 11) > 1e-12) fail_msg("trial %d: %g", (int)number, row[0]);
+        put(&t, number, "x", &u, row[0]);
+        put(&t, number, "y", &u, 0.1 * (double)number);
+        put(&t, number, "c", &ours, (double)(number % 3));
+        put(&t, number, "scale", &u, 0.05 * (double)number);
+    }
+    ft_trials_free(&t);
+    ft_trials_free(&theirs);
+    ft_gp_teachers_free(&teachers);
+    ft_arena_free(&arena);
+}
+
 static void test_weights(void **state) {
     // scipy.stats.kendalltau(x, loss).statistic, tau-a where nothing is tied; less sqrt(2 (2n + 5) / (9 n (n - 1)))
     static const struct {
@@ -446,7 +504,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lessons),          cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_lessons),          cmocka_unit_test(test_never_seen),
+        cmocka_unit_test(test_weights),
         cmocka_unit_test(test_belief),           cmocka_unit_test(test_same_after_a_kill),
         cmocka_unit_test(test_together),         cmocka_unit_test(test_warm_is_better),
         cmocka_unit_test(test_useless_teachers), cmocka_unit_test(test_longer_start),
