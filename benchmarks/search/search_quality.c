@@ -229,7 +229,8 @@ static ft_status check(void) {
 }
 
 // ---- serve ----------------------------------------------------------------------------------------------------------
-// study SEED; learn NAME: the study so far is what the next ones learn from, with those before (`cold SEED`: a study that learns from none). For each trial: trial; float NAME LOW HIGH LOG STEP, int NAME LOW HIGH LOG and choice NAME COUNT, which are answered
+// study SEED; learn NAME: the study so far is what the next ones learn from, with those before (`cold SEED`: a study that learns from none); axes: its
+// parameters are those of the study that learns, else they are the first teacher's. For each trial: trial; float NAME LOW HIGH LOG STEP, int NAME LOW HIGH LOG and choice NAME COUNT, which are answered
 // with a value, a choice with its index; constraint VALUE; complete VALUE or fail.
 
 typedef struct serving {
@@ -251,13 +252,18 @@ static ft_status new_study(serving *s, uint64_t seed, bool warm) {
     return ft_sampler_new(&s->options, &s->trials, &s->a.sampler);
 }
 
-static ft_status learn(serving *s, const char *name) {
+static ft_status axes(serving *s) {
     const ft_trials *t = &s->trials;
     for (int64_t i = 0; i < t->count; i++)
         for (int p = 0; p < t->trial[i].param_count; p++)
             FT_TRY(ft_lessons_axis(&s->lessons, &s->learnt, t->names.name[t->trial[i].params[p].name],
                                    t->distributions[t->trial[i].params[p].distribution]));
-    return ft_lessons_add(&s->lessons, &s->learnt, name, t);
+    return FT_OK;
+}
+
+static ft_status learn(serving *s, const char *name) {
+    if (s->lessons.axes == 0) FT_TRY(axes(s));
+    return ft_lessons_add(&s->lessons, &s->learnt, name, &s->trials);
 }
 
 static ft_status serve_line(serving *s, const char *line) {
@@ -271,6 +277,7 @@ static ft_status serve_line(serving *s, const char *line) {
     if (sscanf(line, "cold %llu", &seed) == 1) return new_study(s, seed, false);
     if (a->sampler == NULL) return ft_fail(FT_INVALID, "serve", "study SEED comes first");
     if (sscanf(line, "learn %63s", name) == 1) return learn(s, name);
+    if (strcmp(line, "axes\n") == 0) return axes(s);
     if (strcmp(line, "trial\n") == 0) {
         ft_arena_free(&s->arena);
         return ft_trials_append(&s->trials, FT_RUNNING, &a->number);

@@ -87,6 +87,10 @@ def one(problem, kind, sampler, program, seed, trials):
     function = PROBLEMS[problem][1]
     study = unseen.Study(sampler, program, seed)
     others = [PROBLEMS[p][1] for p in TUNED if p != problem] if kind == "others" else [function] * (2 if KINDS[kind] is not None else 0)
+    if kind == "others":  # they have other parameters; those of this problem are learnt of
+        study.pipe.stdin.write("cold 0\n")
+        source(study, function, None, problem, 20)
+        study.pipe.stdin.write("axes\n")
     for k, other in enumerate(others):
         study.pipe.stdin.write("cold %d\n" % (1000 + 10 * seed + k))
         source(study, other, KINDS.get(kind), f"{problem} {seed} {k}", 40)

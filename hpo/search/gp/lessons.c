@@ -23,6 +23,7 @@ static void widen(ft_lesson_axis *axis, const ft_distribution *d) {
 ft_status ft_lessons_axis(ft_lessons *l, ft_arena *arena, const char *name, const ft_distribution *d) {
     if (ft_distribution_single(d)) return FT_OK;
     int a = ft_lessons_find(l, name);
+    if (a < 0 && l->sources > 0) return ft_fail(FT_INVALID, name, "an axis comes before the first source");
     if (a < 0) {
         ft_distribution *of = ft_arena_alloc(arena, sizeof *of);
         ft_lesson_axis *grown = ft_arena_alloc(arena, (size_t)(l->axes + 1) * sizeof *grown);

@@ -35,7 +35,7 @@ typedef struct ft_lessons {
 enum { FT_LESSON_UNKNOWN = -2 };
 enum { FT_LESSON_TRIALS = 100 }; // of a study, at most: the better half, the others of every age
 
-// A parameter of this study; again with another range: the axis holds both. One of a single value is no axis.
+// A parameter of this study, before the first source; again with another range: the axis holds both. One of a single value is no axis.
 ft_status ft_lessons_axis(ft_lessons *lessons, ft_arena *arena, const char *name, const ft_distribution *distribution);
 // Its completed and pruned trials within their limits, by the first objective. Parameters that are no axis are left
 // out, and values that do not go with theirs.
