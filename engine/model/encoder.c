@@ -79,7 +79,7 @@ static ft_status run_segment(ft_pass *pass, training_state *t, int n, int first,
     const ft_device_functions *device = pass->model->device->functions;
     if (ft_pass_has_wide(pass)) {
         ft_tensor *wide = &t->checkpoint[first];
-        FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint in fp32", wide));
+        FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint of the stream", wide));
         FT_TRY(device->copy(pass->model->device, wide->data, t->wide.data, (size_t)(wide->rows * wide->cols) * ft_dtype_size(wide->dtype)));
     }
     if (ft_input_travels(pass, n)) FT_TRY(ft_input_send(pass, n, *kept(pass, t, n)));

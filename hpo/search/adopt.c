@@ -5,48 +5,63 @@
 
 // ---- the first trials -----------------------------------------------------------------------------------------------
 
-static const double NEAR = 0.03; // of a range: nothing new would be learnt there
-
-// x of a teacher's trial, whose values of what is not its or not this study's may become anything.
-static bool near(const ft_lessons *l, const bool *known, const double *x, const double *y) {
-    for (int a = 0; a < l->axes; a++) {
-        if (!known[a] || (l->axis[a].choice && x[a] == FT_LESSON_UNKNOWN)) continue;
-        if (isnan(x[a]) != isnan(y[a])) return false;
-        if (!isnan(x[a]) && (l->axis[a].choice ? x[a] != y[a] : fabs(x[a] - y[a]) > NEAR)) return false;
-    }
-    return true;
-}
+static const double NEAR = 0.03; // of this study's range: nothing new would be learnt there
 
 typedef struct adopting {
     ft_gp_teachers *teachers;
-    double *point;  // [axes]
+    double *point;  // [axes] of a teacher's trial as it would be here
     double *weight; // [sources]
     double *taken;  // [trials][axes] where trials of this study lie
     int taken_count;
-    double *low, *high; // [axes] of numbers, where this study searches, as far as trials show it
+    const ft_distribution **ours; // [axes] of this study's latest trial that has the parameter; NULL: none has
 } adopting;
 
-// A trial of a teacher's from beyond becomes one at the edge.
-static void find_edges(adopting *a, const ft_trials *trials) {
-    const ft_lessons *l = a->teachers->lessons;
-    for (int k = 0; k < l->axes; k++)
-        a->low[k] = INFINITY, a->high[k] = -INFINITY;
+static void find_ours(adopting *a, const ft_trials *trials) {
+    for (int k = 0; k < a->teachers->lessons->axes; k++)
+        a->ours[k] = NULL;
     for (int64_t i = 0; i < trials->count; i++)
         for (int p = 0; p < trials->trial[i].param_count; p++) {
             const ft_trial_param *param = &trials->trial[i].params[p];
-            const ft_distribution *d = trials->distributions[param->distribution];
-            const int k = ft_lessons_find(l, trials->names.name[param->name]);
-            if (k < 0 || l->axis[k].choice || d->kind == FT_CATEGORICAL) continue;
-            a->low[k] = fmin(a->low[k], ft_lessons_unit(&l->axis[k], d->low));
-            a->high[k] = fmax(a->high[k], ft_lessons_unit(&l->axis[k], d->high));
+            const int k = ft_lessons_find(a->teachers->lessons, trials->names.name[param->name]);
+            if (k >= 0) a->ours[k] = trials->distributions[param->distribution];
         }
 }
 
-static bool is_new(const adopting *a, int source) {
+// The nearest value that the distribution has: steps, and the edge for what lies beyond.
+static double nearest(const ft_distribution *d, double x) {
+    if (d->kind == FT_CATEGORICAL) return x;
+    if (d->step != 0) x = d->low + nearbyint((x - d->low) / d->step) * d->step;
+    return fmin(fmax(x, d->low), d->high);
+}
+
+static double place(const adopting *a, int k, double value) {
+    const ft_distribution *d = a->ours[k];
+    const bool goes = d != NULL && !isnan(value) && a->teachers->lessons->axis[k].choice == (d->kind == FT_CATEGORICAL);
+    return ft_lessons_unit(&a->teachers->lessons->axis[k], goes ? nearest(d, value) : value);
+}
+
+static double range_of(const adopting *a, int k) {
+    const ft_lesson_axis *axis = &a->teachers->lessons->axis[k];
+    return a->ours[k] != NULL ? ft_lessons_unit(axis, a->ours[k]->high) - ft_lessons_unit(axis, a->ours[k]->low) : 1;
+}
+
+// A teacher's trial and one of this study, by what both have: other values of the teacher's may become anything here, and what its trial
+// lacks, or ours by its conditions, makes no difference.
+static bool near(const adopting *a, const double *taken) {
     const ft_lessons *l = a->teachers->lessons;
-    const bool *known = a->teachers->known + (size_t)source * (size_t)l->axes;
+    int both = 0;
+    for (int k = 0; k < l->axes; k++) {
+        const double x = a->point[k], y = taken[k];
+        if (isnan(x) || isnan(y) || (l->axis[k].choice && x == FT_LESSON_UNKNOWN)) continue;
+        if (l->axis[k].choice ? x != y : fabs(x - y) > NEAR * range_of(a, k)) return false;
+        both++;
+    }
+    return both > 0;
+}
+
+static bool is_new(const adopting *a) {
     for (int i = 0; i < a->taken_count; i++)
-        if (near(l, known, a->point, a->taken + (size_t)i * (size_t)l->axes)) return false;
+        if (near(a, a->taken + (size_t)i * (size_t)a->teachers->lessons->axes)) return false;
     return true;
 }
 
@@ -60,15 +75,12 @@ static void best_row(adopting *a, int only, const double **row) {
         for (int i = 0; i < l->source[s].count; i++) {
             const double *values = l->source[s].value + (size_t)i * axes;
             double expected = 0;
-            for (size_t k = 0; k < axes; k++) {
-                a->point[k] = ft_lessons_unit(&l->axis[k], values[k]);
-                if (a->low[k] <= a->high[k] && !isnan(a->point[k]))
-                    a->point[k] = fmin(fmax(a->point[k], a->low[k]), a->high[k]);
-            }
+            for (int k = 0; k < l->axes; k++)
+                a->point[k] = place(a, k, values[k]);
             for (int t = 0; t < l->sources; t++)
                 if (only >= 0 ? t == only : a->weight[t] > 0)
                     expected += (only >= 0 ? 1 : a->weight[t]) * ft_gp_teachers_mean(a->teachers, t, a->point, NULL);
-            if (expected < best && is_new(a, s)) best = expected, *row = values;
+            if (expected < best && is_new(a)) best = expected, *row = values;
         }
     }
 }
@@ -80,11 +92,9 @@ static ft_status adopt(adopting *a, const ft_trials *trials, int64_t number, ft_
     a->point = ft_arena_alloc(arena, (axes + 1) * sizeof *a->point);
     a->weight = ft_arena_alloc(arena, (size_t)(l->sources + 1) * sizeof *a->weight);
     a->taken = ft_arena_alloc(arena, ((size_t)trials->count * axes + 1) * sizeof *a->taken);
-    a->low = ft_arena_alloc(arena, (axes + 1) * sizeof *a->low);
-    a->high = ft_arena_alloc(arena, (axes + 1) * sizeof *a->high);
-    if (a->point == NULL || a->weight == NULL || a->taken == NULL || a->low == NULL || a->high == NULL)
-        return FT_NO_MEMORY;
-    find_edges(a, trials);
+    a->ours = ft_arena_alloc(arena, (axes + 1) * sizeof *a->ours);
+    if (a->point == NULL || a->weight == NULL || a->taken == NULL || a->ours == NULL) return FT_NO_MEMORY;
+    find_ours(a, trials);
     for (int64_t i = 0; i < trials->count; i++)
         if (i != number && trials->trial[i].state != FT_WAITING)
             ft_gp_teachers_point(a->teachers, trials, &trials->trial[i], true,
@@ -110,13 +120,8 @@ bool ft_adopted_value(const ft_lessons *lessons, const double *row, const char *
                       double *value) {
     const int a = ft_lessons_find(lessons, name);
     if (a < 0 || isnan(row[a]) || lessons->axis[a].choice != (d->kind == FT_CATEGORICAL)) return false;
-    double x = row[a];
-    if (d->kind != FT_CATEGORICAL) {
-        if (d->step != 0) x = d->low + nearbyint((x - d->low) / d->step) * d->step;
-        x = fmin(fmax(x, d->low), d->high);
-    }
-    *value = x;
-    return ft_distribution_contains(d, x);
+    *value = nearest(d, row[a]);
+    return ft_distribution_contains(d, *value);
 }
 
 // ---- TPE ------------------------------------------------------------------------------------------------------------

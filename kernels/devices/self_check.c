@@ -29,8 +29,7 @@ static const int32_t bounds[SEQUENCES + 1] = {0, 130, ROWS}, slots[SEQUENCES + 1
 static const ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.5f, .loss_scale = 1};
 
 // Positions of disentangled attention: five distances each share a row of the tables.
-enum { REACH = 129, POSITIONS = 2 * REACH / 5 + 1 };
-static int32_t position_of[2 * REACH + 1];
+enum { REACH = 129, POSITIONS = 2 * REACH / 5 + 1, POSITIONS_BYTES = (2 * REACH + 1) * (int)sizeof(int32_t) };
 
 // Every instance once; dropout, which is none's own, in some.
 typedef struct attention_check {
@@ -69,7 +68,7 @@ static places place_all(const attention_check *c, unsigned char *first) {
         unsigned char **place;
         size_t bytes;
     } all[] = {{&p.step, sizeof step},         {&p.bounds, sizeof bounds}, {&p.slots, sizeof slots},
-               {&p.positions, sizeof position_of}, {&p.qkv, p.qkv_bytes},      {&p.dout, p.out_bytes},
+               {&p.positions, POSITIONS_BYTES}, {&p.qkv, p.qkv_bytes},      {&p.dout, p.out_bytes},
                {&p.tables, p.tables_bytes},    {&p.results, p.out_bytes},  {&p.lse, p.lse_bytes},
                {&p.gradients, p.gradient_bytes}, {&p.dtables, p.dtables_bytes}, {&p.scratch, 0}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -266,6 +265,7 @@ static ft_status check_one(ft_cuda *cuda, const attention_check *c, unsigned cha
     ft_device *d = &cuda->device;
     const places p = place_all(c, on_device);
     uint64_t state = 1;
+    int32_t position_of[2 * REACH + 1]; // until the copies are done
     uint16_t *drawn = (uint16_t *)(void *)on_host;
     unsigned char *got = on_host, *want = on_host + ROOM;
     FT_TRY(d->functions->upload(d, p.step, &step, sizeof step));
@@ -277,7 +277,7 @@ static ft_status check_one(ft_cuda *cuda, const attention_check *c, unsigned cha
     if (c->positions) {
         for (int32_t i = 0; i <= 2 * REACH; i++)
             position_of[i] = i / 5;
-        FT_TRY(d->functions->upload(d, p.positions, position_of, sizeof position_of));
+        FT_TRY(d->functions->upload(d, p.positions, position_of, POSITIONS_BYTES));
         FT_TRY(d->functions->upload(d, p.tables, on_host + p.qkv_bytes + p.out_bytes, p.tables_bytes));
     }
     FT_TRY(d->functions->sync(d)); // what was drawn is written over
@@ -315,16 +315,17 @@ static void remark(ft_cuda *cuda, const ft_verdict *v, const char *why) {
              v->path[0] != '\0' ? " (" : "", 120, v->path, v->path[0] != '\0' ? ")" : "");
 }
 
-// Of a check that was refused: an outcome like any other where the device works on, else an error.
-static ft_status refused(ft_cuda *cuda, ft_verdict *v, ft_status status) {
+// Of a check that was refused: an outcome like any other where the device works on, else an error. standard: only of its second part.
+static ft_status refused(ft_cuda *cuda, ft_verdict *v, bool standard, ft_status status) {
     ft_error error;
     char what[FT_VERDICT_TEXT];
     ft_error_save(&error);
-    snprintf(what, sizeof what, "its check failed: %.150s", ft_error_message());
+    snprintf(what, sizeof what, "%sits check failed: %.150s", standard ? but_disentangled : "", ft_error_message());
     const bool memory = status == FT_NO_MEMORY; // says nothing of the path
     ft_verdict_write(v, memory ? "" : what);
     if (memory || cuda->device.functions->sync(&cuda->device) == FT_OK) {
         remark(cuda, v, what);
+        cuda->warpgroups = standard;
         ft_error_clear();
         return FT_OK;
     }
@@ -359,13 +360,13 @@ ft_status ft_cuda_self_check(ft_cuda *cuda) {
         status = check_all(cuda, false, what);
         if (status == FT_OK && what[0] == '\0') {
             standard = true; // also where this process goes no further
-            snprintf(what, sizeof what, "%sits check has begun and never ended", but_disentangled);
+            snprintf(what, sizeof what, "%s%s", but_disentangled, FT_VERDICT_NEVER_ENDED);
             ft_verdict_write(&v, what);
             what[0] = '\0';
             status = check_all(cuda, true, what);
         }
         if (status != FT_OK) {
-            status = refused(cuda, &v, status);
+            status = refused(cuda, &v, standard, status);
             ft_verdict_close(&v);
             return status;
         }
@@ -375,7 +376,7 @@ ft_status ft_cuda_self_check(ft_cuda *cuda) {
     cuda->disentangled_warpgroups = strcmp(v.text, good) == 0;
     cuda->warpgroups = cuda->disentangled_warpgroups || strncmp(v.text, but_disentangled, sizeof but_disentangled - 1) == 0;
     if (strcmp(v.text, FT_VERDICT_BEGUN) == 0)
-        remark(cuda, &v, "its check has begun and never ended");
+        remark(cuda, &v, FT_VERDICT_NEVER_ENDED);
     else if (!cuda->disentangled_warpgroups)
         remark(cuda, &v, v.text);
     ft_verdict_close(&v);

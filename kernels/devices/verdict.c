@@ -41,7 +41,9 @@ void ft_verdict_open(ft_verdict *v, const char *name, const char *subject) {
     v->text[got > 0 ? got : 0] = '\0';
     v->text[strcspn(v->text, "\n")] = '\0';
     if (alone) return;
-    if (strcmp(v->text, FT_VERDICT_BEGUN) == 0) v->text[0] = '\0'; // whoever has begun is alive
+    const size_t length = strlen(v->text), end = sizeof FT_VERDICT_NEVER_ENDED - 1;
+    const bool begun = strcmp(v->text, FT_VERDICT_BEGUN) == 0 || (length >= end && strcmp(v->text + length - end, FT_VERDICT_NEVER_ENDED) == 0);
+    if (begun) v->text[0] = '\0'; // whoever has begun is alive
     ft_verdict_close(v);
 }
 

@@ -7,6 +7,7 @@
 
 enum { FT_VERDICT_TEXT = 200 };
 #define FT_VERDICT_BEGUN "begun" // by a process that is gone: it never came to an end
+#define FT_VERDICT_NEVER_ENDED "its check has begun and never ended" // the same at the end of a text, which may have said something before
 
 typedef struct ft_verdict {
     int fd;                     // locked; -1: nothing is kept

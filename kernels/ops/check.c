@@ -97,7 +97,7 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
     int64_t rows = args->x.rows, cols = args->x.cols;
     ft_dtype h = args->y.dtype, r = args->residual.data ? args->residual.dtype : args->stream.data ? args->stream.dtype : FT_F32;
     FT_REQUIRE(op, is_type(h) && is_row_type(r, h) && ft_is_matrix_of(args->x.dtype, args->x, rows, cols) && cols > 0);
-    FT_REQUIRE(op, args->x.dtype == h || (args->x.dtype == FT_F32 && !args->bias.data && !args->residual.data && args->dropout.probability == 0.0f));
+    FT_REQUIRE(op, args->x.dtype == h || (args->x.dtype == FT_F32 && r == FT_F32 && !args->bias.data && !args->residual.data && args->dropout.probability == 0.0f));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(r, args->residual, rows, cols));

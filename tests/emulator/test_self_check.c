@@ -146,6 +146,13 @@ static void a_fault_of_disentangled_attention(void **state) {
     }
     keep("good but disentangled: its check has begun and never ended\n"); // of a process that is gone
     closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma", "mma.sync computes it: its check has begun and never ended (/tmp/ft_check_");
+    // Of one that is alive nobody takes its word.
+    char path[300], text[300];
+    assert_true(verdict(path, text));
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma", "");
+    close(fd);
     forget();
 }
 
@@ -184,6 +191,13 @@ static void what_is_refused(void **state) {
     assert_non_null(strstr(ft_error_hint(0), "FTENGINE_ATTENTION=mma"));
     ft_error_clear();
     closed(opened(&s, NULL, 0, 0, 0, FT_OK), "mma.sync", "its check failed: CUDA error 4242");
+    forget();
+    // Of the check of disentangled attention alone, behind three waits each of the eight others.
+    for (int i = 0; i < 2; i++) {
+        closed(opened(&s, i == 0 ? "cuStreamSynchronize" : NULL, 8 * 3 + 2, 1, UNKNOWN_ERROR, FT_OK), "wgmma",
+               "disentangled attention on warpgroups of cuda:0 is left alone, mma.sync computes it: its check failed: ");
+        holds("good but disentangled: its check failed: ");
+    }
     forget();
 }
 

@@ -33,7 +33,7 @@ typedef struct ft_block {
     int saved;                      // tensors that it keeps between forward and backward, FT_BLOCK_SAVED at most
     void (*build)(ft_builder *b, int layer); // its parameters, the last first
     const ft_linear *(*first)(const ft_layer_parameters *l), *(*last)(const ft_layer_parameters *l);
-    // out: input of the last linear layer, in memory that the block keeps or frees. rows: x, becomes r. wide: x in fp32, becomes r (layers.h).
+    // out: input of the last linear layer, in memory that the block keeps or frees. rows: x, becomes r. wide: x as it is summed up, becomes r (layers.h).
     // keep: what is in `saved` stays; else it goes as early as it can, `recede` having its turn once `out` was read.
     ft_status (*forward)(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out);
     void (*recede)(ft_pass *pass, int layer, bool keep, ft_tensor *saved, ft_tensor *out);

@@ -60,10 +60,10 @@ static ft_dropout dropout_of(const ft_pass *pass) {
 static bool widens(const ft_model *m, ft_widening where) { return m->widening.weight >= 0 && m->family->widening == where; }
 
 static ft_status new_wide(ft_pass *pass, ft_tensor *wide) {
-    return ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, pass->model->hidden, "rows in fp32", wide);
+    return ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, pass->model->hidden, "rows of the stream", wide);
 }
 
-// Of x, or, where there is one, of its fp32 form, from which x is then rounded anew.
+// Of x, or, where there is one, of its wider form, from which x is then rounded anew.
 static ft_status drop(ft_pass *pass, ft_tensor x, ft_tensor wide) {
     const ft_dropout dropout = dropout_of(pass);
     if (wide.data == NULL) return ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout, x, x);

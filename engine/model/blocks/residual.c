@@ -46,7 +46,7 @@ static ft_status scaled_backward(ft_pass *pass, int layer, int block, ft_rows_ki
     return ft_linear_bias_gradient(pass, of, ft_block_at(m, block)->last(&m->layer[layer]), dy);
 }
 
-// The product lands in s, which the fused op then completes in place. wide: the rows in fp32, and then y, or the stream.
+// The product lands in s, which the fused op then completes in place. wide: the rows as they are summed up, and then y, or the stream.
 ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, ft_tensor rows, ft_tensor wide, ft_block_saved *saved,
                               ft_tensor *y) {
     const ft_block *kind = ft_block_at(pass->model, block);

@@ -20,6 +20,12 @@ static void widen(ft_lesson_axis *axis, const ft_distribution *d) {
     axis->high = fmax(axis->high, high);
 }
 
+// Whether a range with theirs in it still has a width that is a number.
+static bool stays_finite(ft_lesson_axis axis, const ft_distribution *theirs) {
+    widen(&axis, theirs);
+    return axis.choice || isfinite(axis.high - axis.low);
+}
+
 ft_status ft_lessons_axis(ft_lessons *l, ft_arena *arena, const char *name, const ft_distribution *d) {
     if (ft_distribution_single(d)) return FT_OK;
     int a = ft_lessons_find(l, name);
@@ -52,7 +58,7 @@ double ft_lessons_unit(const ft_lesson_axis *axis, double value) {
 // ---- another study's trials -----------------------------------------------------------------------------------------
 
 static bool on_one_scale(const ft_lesson_axis *axis, const ft_distribution *theirs) {
-    return axis->choice == (theirs->kind == FT_CATEGORICAL) && axis->log == theirs->log;
+    return axis->choice == (theirs->kind == FT_CATEGORICAL) && axis->log == theirs->log && stays_finite(*axis, theirs);
 }
 
 bool ft_lessons_goes_with(const ft_lesson_axis *axis, const ft_distribution *theirs) {
@@ -76,7 +82,7 @@ static double translate(const ft_lesson_axis *axis, const ft_distribution *d, do
         const int index = ft_distribution_find_choice(axis->of, &d->choices[(int)value]);
         return index >= 0 ? index : FT_LESSON_UNKNOWN;
     }
-    return axis->log && !(value > 0) ? NAN : value;
+    return fmin(fmax(value, d->low), d->high); // Optuna takes values from beyond a range where somebody enqueues them
 }
 
 static void take(ft_lessons *l, const ft_trials *trials, const ft_trial *trial, double *row) {

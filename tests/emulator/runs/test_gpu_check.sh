@@ -67,7 +67,7 @@ PYTHON
 grep -qE "dense-768-backward bf16, 12 heads of 64, dropout 0.1.*predicted at most ${predicted:?}, " out || fail "the prediction backward, $predicted: $(cat out)"
 grep -q 'decision: wgmma is right; .* in 8 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
 rm -f "$results"/wgmma*
-expect 4 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
+expect 4 env "${fakes[@]}" TOKENS=20 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
 well_formed disentangled-mma=passed disentangled-wgmma=skipped wgmma=skipped memcheck=passed racecheck=passed memcheck-wgmma=skipped racecheck-wgmma=skipped synccheck-wgmma=skipped memcheck-owner=passed racecheck-owner=passed
 grep -q 'wgmma is for compute capability 9.0' out || fail "it should say why: $(cat out)"
 # The backward by one owner, beside the passes, on a chip that it is made for.

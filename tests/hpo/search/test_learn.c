@@ -179,6 +179,59 @@ static void test_never_seen(void **state) {
     ft_arena_free(&arena);
 }
 
+// A trial of a teacher's is repeated once, whatever becomes of it here: steps, whole numbers, a narrower range, a value that it or this study's
+// trial lacks.
+static void test_repeated_once(void **state) {
+    static const struct {
+        const char *what;
+        double step, low, high;
+        bool theirs_lack, ours_lack; // y
+        int different;
+    } cases[] = {{"plain", 0, 0, 1, false, false, 5},    {"steps", 0.25, 0, 1, false, false, 5},  {"few steps", 0.5, 0, 1, false, false, 3},
+                 {"narrow", 0, 0, 0.05, false, false, 2}, {"they lack y", 0, 0, 1, true, false, 5}, {"ours lack y", 0, 0, 1, false, true, 5}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        ft_arena arena = {0};
+        ft_lessons l = {0};
+        ft_gp_teachers teachers;
+        ft_trials theirs, t;
+        const ft_distribution u = real(0, 1, false);
+        ft_distribution x;
+        assert_int_equal(ft_distribution_float("x", cases[c].low, cases[c].high, false, cases[c].step, &x), FT_OK);
+        assert_int_equal(ft_trials_init(&theirs, 1, (bool[]){false}), FT_OK);
+        for (int i = 0; i < 12; i++) {
+            const int64_t n = add(&theirs);
+            put(&theirs, n, "x", &u, i / 11.0);
+            if (!cases[c].theirs_lack || i % 2 == 1) put(&theirs, n, "y", &u, 0.3);
+            finish(&theirs, n, FT_COMPLETE, i / 11.0);
+        }
+        assert_int_equal(ft_lessons_axis(&l, &arena, "x", &x), FT_OK);
+        assert_int_equal(ft_lessons_axis(&l, &arena, "y", &u), FT_OK);
+        assert_int_equal(ft_lessons_add(&l, &arena, "other", &theirs), FT_OK);
+        assert_int_equal(ft_gp_teachers_init(&l, &teachers), FT_OK);
+        assert_int_equal(ft_trials_init(&t, 1, (bool[]){false}), FT_OK);
+        double seen[5];
+        int adopted = 0;
+        for (int64_t number = 1; number < 10; number += 2) {
+            const double *row;
+            double value;
+            while (t.count <= number)
+                add(&t);
+            assert_int_equal(ft_adopt(&teachers, &t, number, &row), FT_OK);
+            if (row == NULL) continue;
+            assert_true(ft_adopted_value(&l, row, "x", &x, &value));
+            for (int i = 0; i < adopted; i++)
+                if (seen[i] == value) fail_msg("%s: %g once more", cases[c].what, value);
+            put(&t, number, "x", &x, seen[adopted++] = value);
+            if (!cases[c].ours_lack) put(&t, number, "y", &u, isnan(row[1]) ? 0.8 : row[1]);
+        }
+        if (adopted < cases[c].different) fail_msg("%s: %d of %d", cases[c].what, adopted, cases[c].different);
+        ft_trials_free(&t);
+        ft_trials_free(&theirs);
+        ft_gp_teachers_free(&teachers);
+        ft_arena_free(&arena);
+    }
+}
+
 static void test_weights(void **state) {
     // scipy.stats.kendalltau(x, loss).statistic, tau-a where nothing is tied; less sqrt(2 (2n + 5) / (9 n (n - 1)))
     static const struct {
@@ -506,6 +559,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lessons),          cmocka_unit_test(test_never_seen),
         cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_repeated_once),
         cmocka_unit_test(test_belief),           cmocka_unit_test(test_same_after_a_kill),
         cmocka_unit_test(test_together),         cmocka_unit_test(test_warm_is_better),
         cmocka_unit_test(test_useless_teachers), cmocka_unit_test(test_longer_start),
