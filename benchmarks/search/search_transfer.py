@@ -169,7 +169,7 @@ def report(a):
         goals.setdefault((s["sampler"], s["problem"]), []).append(s)
     for s in studies:
         if "path" in s:
-            tuned.setdefault((f"{s['sampler']}, {'cold' if s['kind'] == 'cold' else 'warm'}", s["problem"]), []).append(s)
+            tuned.setdefault((f"{s['sampler']}, {s['kind']}", s["problem"]), []).append(s)
     until = unseen.trials_until(goals, tuned)
     document = dict(common.provenance(), rows=rows, seeds=seeds, trials_until=until, studies=studies)
     text = common.title_lines(document, "study.learn_from beside a cold start")

@@ -165,7 +165,7 @@ def compare(studies, first, second, which):
             if half(problem) == which and a and b:
                 shares.append(share(a, b))
                 families.setdefault(family, []).append(shares[-1])
-        if len(shares) >= 5:
+        if len(shares) >= 4:
             low, high = interval(shares)
             rows.append({"half": which, "first": first, "second": second, "trials": int(mark), "problems": len(shares), "better": common.mean(shares),
                          "low": low, "high": high, "families": {f: [common.mean(v), len(v)] for f, v in sorted(families.items())}})
