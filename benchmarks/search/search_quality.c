@@ -229,9 +229,11 @@ static ft_status check(void) {
 }
 
 // ---- serve ----------------------------------------------------------------------------------------------------------
-// study SEED; learn NAME: the study so far is what the next ones learn from, with those before (`cold SEED`: a study that learns from none); axes: its
+// study SEED [OBJECTIVES]; learn NAME: the study so far is what the next ones learn from, with those before (`cold SEED`: a study that learns from none); axes: its
 // parameters are those of the study that learns, else they are the first teacher's. For each trial: trial; float NAME LOW HIGH LOG STEP, int NAME LOW HIGH LOG and choice NAME COUNT, which are answered
-// with a value, a choice with its index; constraint VALUE; complete VALUE or fail.
+// with a value, a choice with its index; constraint VALUE; complete VALUE... or fail.
+
+enum { MOST_OBJECTIVES = 3 };
 
 typedef struct serving {
     ft_sampler_options options;
@@ -242,13 +244,15 @@ typedef struct serving {
     ft_arena learnt; // the lessons'
 } serving;
 
-static ft_status new_study(serving *s, uint64_t seed, bool warm) {
+static ft_status new_study(serving *s, uint64_t seed, int objectives, bool warm) {
+    static const bool maximize[MOST_OBJECTIVES]; // none
+    if (objectives < 1 || objectives > MOST_OBJECTIVES) return ft_fail(FT_INVALID, "serve", "%d objectives", objectives);
     ft_sampler_free(s->a.sampler);
     ft_trials_free(&s->trials);
     s->options.seed = seed;
     s->options.lessons = warm && s->lessons.sources > 0 ? &s->lessons : NULL;
     s->a = (asker){.trials = &s->trials, .arena = &s->arena};
-    FT_TRY(ft_trials_init(&s->trials, 1, (bool[]){false}));
+    FT_TRY(ft_trials_init(&s->trials, objectives, maximize));
     return ft_sampler_new(&s->options, &s->trials, &s->a.sampler);
 }
 
@@ -270,11 +274,11 @@ static ft_status serve_line(serving *s, const char *line) {
     static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
     asker *a = &s->a;
     char name[64];
-    double low, high, value;
-    int log, count;
+    double low, high, value, values[MOST_OBJECTIVES];
+    int log, count, objectives = 1;
     unsigned long long seed;
-    if (sscanf(line, "study %llu", &seed) == 1) return new_study(s, seed, true);
-    if (sscanf(line, "cold %llu", &seed) == 1) return new_study(s, seed, false);
+    if (sscanf(line, "study %llu %d", &seed, &objectives) >= 1) return new_study(s, seed, objectives, true);
+    if (sscanf(line, "cold %llu", &seed) == 1) return new_study(s, seed, 1, false);
     if (a->sampler == NULL) return ft_fail(FT_INVALID, "serve", "study SEED comes first");
     if (sscanf(line, "learn %63s", name) == 1) return learn(s, name);
     if (strcmp(line, "axes\n") == 0) return axes(s);
@@ -283,7 +287,8 @@ static ft_status serve_line(serving *s, const char *line) {
         return ft_trials_append(&s->trials, FT_RUNNING, &a->number);
     }
     if (strcmp(line, "fail\n") == 0) return ft_trials_finish(&s->trials, a->number, FT_FAIL, NULL, 0);
-    if (sscanf(line, "complete %lf", &value) == 1) return ft_trials_finish(&s->trials, a->number, FT_COMPLETE, &value, 1);
+    count = sscanf(line, "complete %lf %lf %lf", &values[0], &values[1], &values[2]);
+    if (count >= 1) return ft_trials_finish(&s->trials, a->number, FT_COMPLETE, values, count);
     if (sscanf(line, "constraint %lf", &value) == 1) {
         FT_TRY(ft_trials_constraint_name(&s->trials, "0", &count));
         return ft_trials_set_constraint(&s->trials, a->number, count, value);
