@@ -239,6 +239,7 @@ static void make_run(tiny_run *t, uint64_t seed) {
     make_tiny_run(t, scratch, seed);
     if (seed <= DRAWN) return;
     set(t, "train.precision=fp32");
+    set(t, "train.residual=fp32");
     set(t, "memory.recompute_activation=%s", seed % 2 ? "true" : "false");
     set(t, "memory.recompute_layernorm=%s", seed / 2 % 2 ? "true" : "false");
     set(t, "memory.active_vocabulary=auto");
