@@ -456,6 +456,11 @@ static void test_no_rows_and_wrong_shapes(void **state) {
     assert_int_equal(FT_RUN(device, layernorm_backward, &backward), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "layernorm_backward"));
     const ft_target cuda = {.backend = FT_BACKEND_CUDA};
+    // A norm of a stream in fp32 beside one of 16 bits: kernels would read the one as the other.
+    ft_layernorm_forward_args narrow = {.x = ft_matrix(c->dy.t.data, 4, 8, FT_F32), .gamma = ft_matrix(c->dy.t.data, 1, 8, FT_F32), .y = ft_matrix(c->dy.t.data, 4, 8, FT_BF16)};
+    assert_int_equal(ft_layernorm_forward_check(&cuda, &narrow), FT_OK);
+    narrow.stream = ft_matrix(c->dy.t.data, 4, 8, FT_BF16);
+    assert_int_equal(ft_layernorm_forward_check(&cuda, &narrow), FT_FAILED);
     backward.dy = ft_matrix(c->dy.t.data, 4, 8193, FT_F32);
     assert_int_equal(ft_layernorm_backward_check(&cuda, &backward), FT_INVALID);
     assert_non_null(strstr(ft_error_message(), "at most 8192 columns, not 8193"));

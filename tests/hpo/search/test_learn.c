@@ -100,8 +100,36 @@ static void test_lessons(void **state) {
     }
     assert_true(fabs(ft_lessons_unit(&l.axis[0], 1e-5)) < 1e-12 && fabs(ft_lessons_unit(&l.axis[0], 1e-2) - 1) < 1e-12);
     assert_true(fabs(ft_lessons_unit(&l.axis[2], 1) - 0.3) < 1e-12);
+    assert_int_equal(ft_lessons_axis(&l, &arena, "late", &number), FT_INVALID); // the source's numbers would be others'
+    assert_int_equal(ft_lessons_axis(&l, &arena, "rate", &wider), FT_OK);
+    ft_error_clear();
     ft_trials_free(&t);
     ft_arena_free(&arena);
+}
+
+// Values and ranges that only a file from elsewhere has: what is learnt stays numbers.
+static void test_odd_numbers(void **state) {
+    const ft_distribution u = real(0, 1, false);
+    const struct {
+        ft_distribution d;
+        double value, learnt; // NAN: left aside
+    } cases[] = {{u, 0.5, 0.5}, {u, 1e300, 1}, {u, -7, 0}, {real(-1.7e308, 1.7e308, false), 0.5, NAN}, {real(0, 1e307, false), 0.5, 0.5}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_arena arena = {0};
+        ft_trials t;
+        ft_lessons l = {0};
+        assert_int_equal(ft_trials_init(&t, 1, (bool[]){false}), FT_OK);
+        const int64_t n = add(&t);
+        put(&t, n, "x", &cases[i].d, cases[i].value);
+        finish(&t, n, FT_COMPLETE, 1);
+        assert_int_equal(ft_lessons_axis(&l, &arena, "x", &u), FT_OK);
+        assert_int_equal(ft_lessons_add(&l, &arena, "other", &t), FT_OK);
+        const double x = l.source[0].value[0], learnt = cases[i].learnt;
+        if (isnan(learnt) ? !isnan(x) : x != learnt) fail_msg("case %zu: %g", i, x);
+        assert_true(isfinite(l.axis[0].high - l.axis[0].low));
+        ft_trials_free(&t);
+        ft_arena_free(&arena);
+    }
 }
 
 // ---- trust ----------------------------------------------------------------------------------------------------------
@@ -559,7 +587,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lessons),          cmocka_unit_test(test_never_seen),
         cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_repeated_once),
+        cmocka_unit_test(test_repeated_once),    cmocka_unit_test(test_odd_numbers),
         cmocka_unit_test(test_belief),           cmocka_unit_test(test_same_after_a_kill),
         cmocka_unit_test(test_together),         cmocka_unit_test(test_warm_is_better),
         cmocka_unit_test(test_useless_teachers), cmocka_unit_test(test_longer_start),
