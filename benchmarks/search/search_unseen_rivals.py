@@ -1,7 +1,7 @@
-"""SMAC3 and HEBO for search_unseen.py. They want a space before the first trial: it is found by running the problem on random values.
+"""SMAC3, HEBO and Ax for search_unseen.py. They want a space before the first trial: it is found by running the problem on random values.
 
-A parameter that some of these runs lack hangs on another where the value of that one decides it, which SMAC is told as a condition; HEBO has no
-conditions and is given all parameters of the space.
+A parameter that some of these runs lack hangs on another where the value of that one decides it, which SMAC and Ax are told as a condition; HEBO
+has no conditions and is given all parameters of the space.
 """
 import random
 import sys
@@ -151,4 +151,54 @@ class Hebo:
         sys.stdout.flush()
 
 
-RIVALS = {"smac": Smac, "hebo": Hebo}
+class Ax:
+    """Ax's Client with the method that it takes by itself ("fast": a centre, five Sobol points, then BoTorch's Gaussian process)."""
+
+    def __init__(self, problem, function, seed, trials):
+        import logging
+
+        logging.disable(logging.CRITICAL)
+        warnings.simplefilter("ignore")
+        from ax.api.client import Client
+        from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+        asked, conditions = space_of(problem, function)
+        hang = {}  # {parent: {value: [parameters]}}
+        for name, (parent, values) in conditions.items():
+            if len(values) > 1:  # its spaces are trees: what two values of a parent have is there for all
+                continue
+            of = asked[parent][1] if asked[parent][0] == "choice" else None
+            for value in values:
+                hang.setdefault(parent, {}).setdefault(of.index(value) if of else value, []).append(name)
+        parameters = []
+        for name, (kind, *what) in asked.items():
+            if kind == "choice" or name in hang:  # only choices can decide about others
+                values = list(range(len(what[0]))) if kind == "choice" else list(range(what[0], what[1] + 1))
+                parameters.append(ChoiceParameterConfig(name=name, values=values, parameter_type="int", is_ordered=kind != "choice",
+                                                        dependent_parameters=hang.get(name)))
+            elif kind == "int":
+                parameters.append(RangeParameterConfig(name=name, bounds=(what[0], what[1]), parameter_type="int", scaling="log" if what[2] else "linear"))
+            else:
+                low, high, log, step = what
+                high = low + int((high - low) / step + 1e-9) * step if step else high
+                parameters.append(RangeParameterConfig(name=name, bounds=(low, high), parameter_type="float", step_size=step or None,
+                                                       scaling="log" if log else "linear"))
+        self.ax = Client(random_seed=seed)
+        self.ax.configure_experiment(parameters=parameters)
+        self.ax.configure_optimization(objective="-loss")
+        self.ax.configure_generation_strategy(initialization_random_seed=seed)
+
+    def trial(self):
+        (index, values), = self.ax.get_next_trials(1).items()
+        return Given(values, index)
+
+    def tell(self, trial, value):
+        if value is None:
+            self.ax.mark_trial_failed(trial.proposal)
+        else:
+            self.ax.complete_trial(trial.proposal, raw_data={"loss": value})
+
+    def close(self):
+        pass
+
+
+RIVALS = {"smac": Smac, "hebo": Hebo, "ax": Ax}

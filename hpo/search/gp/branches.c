@@ -1,7 +1,12 @@
 #include "hpo/search/gp/branches.h"
 
+#include "hpo/search/gp/conditions.h"
+
 #include <math.h>
 #include <string.h>
+
+enum { MOST_COMBINED = 8 };
+static const double HALF_WAY = 0.49; // no further: a number in steps is rounded to the side where it is
 
 static int most_choices(const ft_trials *trials) {
     int most = 1;
@@ -73,19 +78,40 @@ static bool apart(const ft_gp_axes *axes, int choices, const ft_gp_branch *g, co
     return true;
 }
 
-// decides [branches][axes]. Choices decide before numbers do.
-static void find_deciders(const ft_gp_axes *axes, const ft_gp_branches *all, bool *decides) {
+// decides [branches][axes]: what a branch must keep to be told from another. by [axes]: conditions.h. Where these do not tell two branches
+// apart, choices decide before numbers do.
+static void find_deciders(const ft_gp_axes *axes, const ft_gp_branches *all, const int *by, bool *decides) {
     const size_t width = (size_t)axes->count;
     for (int g = 0; g < all->count; g++)
-        for (int h = 0; h < g; h++)
-            for (int numbers = 0, any = 0; numbers < 2 && any == 0; numbers++)
+        for (int h = 0; h < g; h++) {
+            const ft_gp_branch *x = &all->branch[g], *y = &all->branch[h];
+            bool any = false;
+            for (int p = 0; p < axes->count; p++) {
+                if (x->has[p] == y->has[p] || by[p] < 0 || !apart(axes, all->choices, x, y, by[p])) continue;
+                decides[(size_t)g * width + (size_t)by[p]] = decides[(size_t)h * width + (size_t)by[p]] = any = true;
+            }
+            for (int numbers = 0; numbers < 2 && !any; numbers++)
                 for (int a = 0; a < axes->count; a++) {
-                    if (axes->choice[a] == (numbers == 1) ||
-                        !apart(axes, all->choices, &all->branch[g], &all->branch[h], a))
-                        continue;
-                    decides[(size_t)g * width + (size_t)a] = decides[(size_t)h * width + (size_t)a] = true;
-                    any = 1;
+                    if (axes->choice[a] == (numbers == 1) || !apart(axes, all->choices, x, y, a)) continue;
+                    decides[(size_t)g * width + (size_t)a] = decides[(size_t)h * width + (size_t)a] = any = true;
                 }
+        }
+}
+
+// A number that decides may go on to half way to the next branch, and to the end of its range where there is none: a trial beyond
+// tells where the border is.
+static void widen(const ft_trials *trials, const ft_gp_axes *axes, const ft_gp_branches *all, int known, int g, int a, double *low, double *high) {
+    const ft_gp_branch *b = &all->branch[g];
+    const ft_distribution *d = trials->distributions[b->distribution[a]];
+    double below = -INFINITY, above = INFINITY;
+    for (int h = 0; h < known; h++) {
+        const ft_gp_branch *o = &all->branch[h];
+        if (h == g || !o->has[a]) continue;
+        if (o->high[a] < b->low[a]) below = fmax(below, o->high[a]);
+        if (o->low[a] > b->high[a]) above = fmin(above, o->low[a]);
+    }
+    *low = isinf(below) ? ft_gp_unit(axes, a, d->low) : b->low[a] - HALF_WAY * (b->low[a] - below);
+    *high = isinf(above) ? ft_gp_unit(axes, a, d->high) : b->high[a] + HALF_WAY * (above - b->high[a]);
 }
 
 // Of a deciding list the choices that no branch has: what comes with them is not known.
@@ -118,15 +144,64 @@ static ft_status add_unknown(const ft_trials *trials, const ft_gp_axes *axes, in
     return FT_OK;
 }
 
-static ft_status loosen(const ft_trials *trials, const ft_gp_axes *axes, ft_arena *arena, ft_gp_branches *all) {
+static bool same_parameters(const ft_gp_axes *axes, const ft_gp_branch *x, const ft_gp_branch *y) {
+    return memcmp(x->has, y->has, (size_t)axes->count * sizeof *x->has) == 0;
+}
+
+static void take_axis(const ft_gp_branches *all, ft_gp_branch *to, const ft_gp_branch *from, int a) {
+    const size_t choices = (size_t)all->choices;
+    to->distribution[a] = from->distribution[a];
+    memcpy(to->allowed + (size_t)a * choices, from->allowed + (size_t)a * choices, choices * sizeof *to->allowed);
+    to->low[a] = from->low[a], to->high[a] = from->high[a];
+}
+
+// Branch g with what decides along an axis, and what hangs on that, from branch h: nobody tried the two together yet.
+static ft_status combine(const ft_gp_axes *axes, const int *by, int g, int h, int a, ft_arena *arena, ft_gp_branches *all) {
+    ft_gp_branch *b = &all->branch[all->count];
+    const ft_gp_branch *x = &all->branch[g], *y = &all->branch[h];
+    FT_TRY(new_branch(axes, all->choices, arena, b));
+    for (int p = 0; p < axes->count; p++) {
+        b->has[p] = by[p] == a ? y->has[p] : x->has[p];
+        take_axis(all, b, p == a || !x->has[p] ? y : x, p);
+    }
+    for (int round = 0; round < axes->count; round++) // a chain of conditions is no longer
+        for (int p = 0; p < axes->count; p++)
+            b->has[p] = b->has[p] && (by[p] < 0 || b->has[by[p]]);
+    for (int k = 0; k < all->count; k++)
+        if (same_parameters(axes, b, &all->branch[k])) return FT_OK;
+    all->count++;
+    return FT_OK;
+}
+
+static ft_status add_combined(const ft_gp_axes *axes, const int *by, const bool *decides, int known, ft_arena *arena, ft_gp_branches *all) {
+    const size_t width = (size_t)axes->count;
+    const int most = all->count + MOST_COMBINED;
+    for (int g = 0; g < known; g++)
+        for (int h = 0; h < known; h++)
+            for (int a = 0; a < axes->count && all->count < most; a++)
+                if (h != g && decides[(size_t)g * width + (size_t)a] && decides[(size_t)h * width + (size_t)a] &&
+                    apart(axes, all->choices, &all->branch[g], &all->branch[h], a))
+                    FT_TRY(combine(axes, by, g, h, a, arena, all));
+    return FT_OK;
+}
+
+static ft_status loosen(const ft_trials *trials, const ft_gp_axes *axes, const int *by, ft_arena *arena, ft_gp_branches *all) {
     const size_t width = (size_t)axes->count;
     const int known = all->count;
     bool *decides = ft_arena_alloc(arena, ((size_t)known + 1) * (width + 1));
-    ft_gp_branch *grown = ft_arena_alloc(arena, ((size_t)known + width + 1) * sizeof *grown);
-    if (decides == NULL || grown == NULL) return FT_NO_MEMORY;
+    double *low = ft_arena_alloc(arena, 2 * ((size_t)known + 1) * (width + 1) * sizeof *low), *high = low + ((size_t)known + 1) * (width + 1);
+    ft_gp_branch *grown = ft_arena_alloc(arena, ((size_t)known + width + MOST_COMBINED + 1) * sizeof *grown);
+    if (decides == NULL || grown == NULL || low == NULL) return FT_NO_MEMORY;
     memcpy(grown, all->branch, (size_t)known * sizeof *grown);
     all->branch = grown;
-    find_deciders(axes, all, decides);
+    // the best first
+    for (int g = 1; g < known; g++)
+        for (int k = g; k > 0 && grown[k].best < grown[k - 1].best; k--) {
+            const ft_gp_branch moved = grown[k];
+            grown[k] = grown[k - 1];
+            grown[k - 1] = moved;
+        }
+    find_deciders(axes, all, by, decides);
     for (int a = 0; a < axes->count; a++) {
         bool any = false;
         for (int g = 0; g < known; g++)
@@ -135,28 +210,34 @@ static ft_status loosen(const ft_trials *trials, const ft_gp_axes *axes, ft_aren
     }
     for (int g = 0; g < known; g++)
         for (int a = 0; a < axes->count; a++)
-            if (grown[g].has[a] && !decides[(size_t)g * width + (size_t)a])
+            if (grown[g].has[a] && decides[(size_t)g * width + (size_t)a] && !axes->choice[a])
+                widen(trials, axes, all, known, g, a, &low[(size_t)g * width + (size_t)a], &high[(size_t)g * width + (size_t)a]);
+    for (int g = 0; g < known; g++)
+        for (int a = 0; a < axes->count; a++) {
+            if (!grown[g].has[a]) continue;
+            if (!decides[(size_t)g * width + (size_t)a])
                 allow_all(trials, axes, all->choices, &grown[g], a);
-    // the best first
-    for (int g = 1; g < known; g++)
-        for (int k = g; k > 0 && grown[k].best < grown[k - 1].best; k--) {
-            const ft_gp_branch moved = grown[k];
-            grown[k] = grown[k - 1];
-            grown[k - 1] = moved;
+            else if (!axes->choice[a])
+                grown[g].low[a] = low[(size_t)g * width + (size_t)a], grown[g].high[a] = high[(size_t)g * width + (size_t)a];
         }
     const int unknown = all->count - known, kept = known < FT_GP_MOST_BRANCHES ? known : FT_GP_MOST_BRANCHES;
     memmove(grown + kept, grown + known, (size_t)unknown * sizeof *grown);
     all->count = kept + unknown;
-    return FT_OK;
+    return add_combined(axes, by, decides, kept, arena, all);
 }
 
 ft_status ft_gp_branches_of(const ft_trials *trials, const ft_gp_axes *axes, const double *loss, ft_arena *arena,
                             ft_gp_branches *out) {
+    const size_t width = (size_t)axes->count;
+    double *points = ft_arena_alloc(arena, ((size_t)trials->count * width + 1) * sizeof *points);
+    int *by = ft_arena_alloc(arena, (width + 1) * sizeof *by), finished = 0;
     *out = (ft_gp_branches){.choices = most_choices(trials)};
+    if (points == NULL || by == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0; i < trials->count; i++) {
         const ft_trial *trial = &trials->trial[i];
         ft_gp_branch *b;
         if (!ft_trial_finished(trial->state)) continue;
+        ft_gp_point(axes, trial, false, points + (size_t)finished++ * width);
         FT_TRY(find(trials, axes, trial, arena, out, &b));
         for (int p = 0; p < trial->param_count; p++) {
             const int a = axes->of_name[trial->params[p].name];
@@ -167,7 +248,9 @@ ft_status ft_gp_branches_of(const ft_trials *trials, const ft_gp_axes *axes, con
         b->trials++;
         if (loss[i] < b->best) b->best = loss[i];
     }
-    return out->count > 0 ? loosen(trials, axes, arena, out) : FT_OK;
+    if (out->count == 0) return FT_OK;
+    FT_TRY(ft_gp_conditions_of(points, finished, axes->choice, axes->count, out->choices, arena, by));
+    return loosen(trials, axes, by, arena, out);
 }
 
 ft_status ft_gp_branch_alone(const ft_trials *trials, const ft_gp_axes *axes, int64_t number, int name,

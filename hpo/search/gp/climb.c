@@ -234,7 +234,7 @@ static ft_status improve(place *p, double *value) {
     return FT_OK;
 }
 
-// Has another trial these values, all of them?
+// Has another trial these values, all that it has? (Where a branch has more, they were never asked for: the same would come of it.)
 static bool tried(const ft_gp_climb *c, const candidate *made) {
     const ft_gp_branch *b = &c->branches->branch[made->branch];
     for (int64_t i = 0; i < c->trials->count; i++) {
@@ -242,8 +242,7 @@ static bool tried(const ft_gp_climb *c, const candidate *made) {
         bool same = true;
         for (int a = 0; a < c->axes->count && same; a++) {
             const ft_trial_param *p = ft_trial_find_param(&c->trials->trial[i], c->axes->axis[a].name);
-            same = (p != NULL) == b->has[a] &&
-                   (p == NULL || p->value == ft_gp_value(c->axes, a, distribution(c, b, a), made->point[a]));
+            same = p == NULL || (b->has[a] && p->value == ft_gp_value(c->axes, a, distribution(c, b, a), made->point[a]));
         }
         if (same) return true;
     }

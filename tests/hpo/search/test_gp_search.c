@@ -1,5 +1,6 @@
 // The sampler "gp" from outside: every suggestion is legal and new, whatever the space; the same history gives the same
 // suggestion; it finds a minimum, learns where trials diverge, keeps limits, and several objectives are refused.
+#include "hpo/search/gp/conditions.h"
 #include "hpo/search/sampler.h"
 
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // One trial that asks as it goes.
@@ -278,6 +280,58 @@ static void chosen_by_itself(void **state) {
     }
 }
 
+// ---- which parameters decide about others ---------------------------------------------------------------------------
+
+// Rows of kind (a choice), layers (a number), other (a number) and the asked parameter, there or not.
+static void who_decides(void **state) {
+    enum { MOST = 8, AXES = 4 };
+    static const struct {
+        const char *what;
+        double rows[MOST][AXES];
+        int count, by;
+    } cases[] = {
+        {"all have it", {{0, .1, .3, .5}, {1, .9, .2, .5}}, 2, -1},
+        {"a choice", {{0, .1, .5, .5}, {1, .2, .1, NAN}, {0, .9, .3, .5}, {1, .8, .4, NAN}}, 4, 0},
+        {"a number above a border", {{0, .1, .5, NAN}, {1, .9, .1, .5}, {0, .8, .6, .5}, {1, .2, .9, NAN}, {0, .2, .4, NAN}}, 5, 1},
+        {"a number by itself, not one with more changes", {{0, .1, .1, NAN}, {1, .9, .2, .5}, {0, .8, .5, .5}, {1, .2, .4, NAN}}, 4, 1},
+        {"one that some lack, and they lack the parameter too", {{0, NAN, .1, NAN}, {1, .9, .3, .5}, {1, .1, .4, NAN}, {0, NAN, .2, NAN}, {1, .8, .05, .5}}, 5, 1},
+        {"no one: equal values have it and lack it", {{0, .1, .1, NAN}, {0, .1, .1, .5}}, 2, -1},
+        {"no one: what comes with it does not decide", {{0, .3, .1, .5}, {0, NAN, .1, NAN}}, 2, -1},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ft_arena arena = {0};
+        int by[AXES];
+        assert_int_equal(ft_gp_conditions_of(&cases[k].rows[0][0], cases[k].count, (bool[]){true, false, false, false}, AXES, 2, &arena, by), FT_OK);
+        if (by[3] != cases[k].by) fail_msg("%s: %d, not %d", cases[k].what, by[3], cases[k].by);
+        ft_arena_free(&arena);
+    }
+}
+
+// Few of the first trials are in a branch, and none where its best values are; one combination of kind and layers nobody tried.
+static void leaves_the_first_values_of_a_branch(void **state) {
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        asker a;
+        double best = INFINITY;
+        start(&a, seed, false);
+        for (int n = 0; n < 45; n++) {
+            char name[16];
+            begin(&a);
+            const int kind = choice_of(&a, "kind", 2), layers = (int)whole_of(&a, "layers", 1, 4, false);
+            double loss = kind == 0 ? 1 + square(number_of(&a, "own", 0, 1, false, 0) - 0.5) : 0;
+            loss += square(number_of(&a, "shared", 0, 1, false, 0) - 0.35) + 0.1 * abs(layers - 2);
+            for (int l = 0; l < layers; l++) {
+                snprintf(name, sizeof name, "width%d", l);
+                loss += 0.1 * square(number_of(&a, name, 0, 1, false, 0) - 0.4 * l);
+            }
+            best = fmin(best, loss);
+            end(&a, n, FT_COMPLETE, loss);
+        }
+        print_message("branches: %.5f above the least\n", best);
+        assert_true(best < 0.002);
+        stop(&a);
+    }
+}
+
 static void several_objectives(void **state) {
     ft_trials trials;
     ft_sampler *sampler;
@@ -299,6 +353,7 @@ int main(void) {
         cmocka_unit_test(finds_the_minimum),       cmocka_unit_test(learns_where_trials_diverge),
         cmocka_unit_test(goes_away_from_failures), cmocka_unit_test(keeps_limits),
         cmocka_unit_test(several_objectives),      cmocka_unit_test(chosen_by_itself),
+        cmocka_unit_test(who_decides),             cmocka_unit_test(leaves_the_first_values_of_a_branch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
