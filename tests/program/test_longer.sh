@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A run goes on to more steps than it had, and has the bits of one that had so many from the first on: also where it ended in the middle of its
 # schedule, with an evaluation there that beats all others, and after kills. A learning rate that ends with the steps is refused.
+# ctest: part=2
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 # With evaluations each 12 steps the best one of 29 steps is that of step 12; but the one at step 17, where the run ends first, beats it.
 run="$here/follow.ini data.validation=$here/validation.tsv data.test=$here/validation.tsv train.learning_rate=0.01 train.lr_scheduler=constant train.warmup_steps=0

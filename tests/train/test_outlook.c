@@ -1,4 +1,5 @@
 // The verdict without the plan (engine/plan/outlook.h) is the plan's, and options that are said to change no byte of a plan change none.
+// ctest: part=3
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # device.gemm_tuning = auto, on a cuBLASLt whose third algorithm is the fastest by a fake clock: measured once, kept, taken by every later run,
 # and by a resumed run from its own directory; what a kill, a ^C, a second process, another driver, a damaged file or a disk that takes nothing leave.
-# ctest: tsan=leave asan_part=2 cost=1000
+# ctest: part=4 tsan=leave asan_part=2 cost=1000
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 : "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}"
 export FAKE_REPORT=$scratch/report FTENGINE_CUDA_MODULE=$EMULATED_MODULE FTENGINE_CUBLASLT=$FAKE_CUBLASLT
