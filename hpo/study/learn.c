@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char lessons_key[] = "ftengine:lessons", option[] = "study.learn_from";
 enum { FEWEST_TRIALS = 2 };
@@ -31,6 +32,14 @@ static bool ends_in(const char *text, size_t length, const char *end) {
     return length > here && strncmp(text + length - here, end, here) == 0;
 }
 
+static ft_status not_another_file(const char *text) {
+    struct stat info;
+    if (stat(text, &info) != 0 || !S_ISREG(info.st_mode)) return FT_OK; // of a study, there or not
+    ft_fail(FT_INVALID, option, "'%s' is a file, and no export of studies", text);
+    ft_hint("FILE.jsonl or FILE.jsonl.gz, as ftengine study export writes it; sqlite:///%s where it is a database", text);
+    return FT_INVALID;
+}
+
 // "a", "old/studies/a", "sqlite:///FILE" and "sqlite:///FILE#a", "FILE.jsonl" and "FILE.jsonl#a".
 static ft_status read_name(ft_tuning *t, const char *text, named *out) {
     size_t scheme;
@@ -38,7 +47,7 @@ static ft_status read_name(ft_tuning *t, const char *text, named *out) {
     *out = (named){.study = text, .shown = text};
     if (ft_url_kind_of(text, &scheme) == FT_URL_FILE && scheme == 0) {
         const size_t file = hash != NULL ? (size_t)(hash - text) : strlen(text);
-        if (!ends_in(text, file, ".jsonl") && !ends_in(text, file, ".jsonl.gz")) return FT_OK;
+        if (!ends_in(text, file, ".jsonl") && !ends_in(text, file, ".jsonl.gz")) return not_another_file(text);
         *out = (named){.study = hash != NULL ? hash + 1 : NULL, .shown = text};
         out->file = ft_arena_strndup(&t->arena, text, file);
         return out->file != NULL ? FT_OK : FT_NO_MEMORY;

@@ -313,7 +313,7 @@ static void test_files_refused(void **state) {
     write_prior("good.jsonl", 3, (file_param[]){{RATE, {"1e-5", "2e-5", "1e-4"}}, {0}});
     write_file("empty.jsonl", "");
     write_file("two.jsonl", "{\"format_version\": 1, \"study\": \"s\", \"directions\": [\"maximize\", \"minimize\"]}\n");
-    assert_int_equal(system("head -c -9 good.jsonl > cut.jsonl; gzip < good.jsonl | head -c 60 > cut.jsonl.gz"), 0);
+    assert_int_equal(system("head -c -9 good.jsonl > cut.jsonl; gzip < good.jsonl | head -c 60 > cut.jsonl.gz; cp good.jsonl good.json"), 0);
     static const struct {
         const char *from, *message;
     } cases[] = {
@@ -325,6 +325,7 @@ static void test_files_refused(void **state) {
         {"study.learn_from=good.jsonl#first", "there is no study 'first' ("},
         {"study.learn_from=good.jsonl,, first", "names no study between two commas"},
         {"study.learn_from=studies", "there is no study"},
+        {"study.learn_from=good.json", "'good.json' is a file, and no export of studies"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         refuses("new", MORE(cases[i].from), FT_INVALID, cases[i].message);
