@@ -4,8 +4,8 @@
 // products stay on mma.sync: what they take from the other table are distances of a strip's own.
 //
 // A tile is two steps, 32 keys, and brings two chunks of each table, numbered as they come (warpgroup_backward.cu): the
-// strip of warp w meets chunk k + 4 - w at step k. The own table's products with all strips are made when a chunk comes,
-// so that a strip has use for them w steps later; until then their words wait in registers.
+// strip of warp w meets chunk k + 4 - w at step k. The own table's products with all strips are made when a chunk
+// comes, so that a strip has use for them w steps later; until then their words wait in registers.
 //
 // Own rows are multiplied by `shrink` once, a power of two, so that scores are in the unit of positional words
 // (sweep.h) from the start. Both terms: of models with one alone (rare) forward.cu has the scores.
@@ -19,9 +19,9 @@ namespace {
 
 constexpr int D = 64, STEP = FT_CUDA_STRIP, STRIPS = FT_SWEEP_STRIPS, CHUNK = ft_chunk_elements(D);
 constexpr int STEPS = 2, KEYS = STEPS * STEP, TILE = KEYS * FT_TENSOR_ROW; // of a tile: its keys, bytes of a matrix
-constexpr int VALUES = 3;                                                  // tiles: one is multiplied still when the next but one is asked for
-constexpr int CHUNKS = ft_table_chunks(2 * STEPS - 1);                     // of the other table in shared memory
-[[maybe_unused]] constexpr int WARP_ROWS = 8 * FT_TENSOR_ROW;              // bytes of eight rows
+constexpr int VALUES = 3; // tiles: one is multiplied still when the next but one is asked for
+constexpr int CHUNKS = ft_table_chunks(2 * STEPS - 1);        // of the other table in shared memory
+[[maybe_unused]] constexpr int WARP_ROWS = 8 * FT_TENSOR_ROW; // bytes of eight rows
 static_assert(STRIPS * STEP == FT_GROUP_ROWS && CHUNKS % STEPS == 0, "a tile of chunks lies in one piece");
 
 // Where the pieces are in shared memory: tiles of values, the own table's first four chunks, two tiles of those that
@@ -50,8 +50,10 @@ template <class T> struct arguments {
 // Numbers that the loop wants in registers: not made anew at every turn from what they were made of.
 #ifdef __CUDACC__
 template <class X> FT_DEVICE void keep(X &x) {
-    if constexpr (sizeof(X) == 8) asm volatile("" : "+l"(x));
-    else asm volatile("" : "+r"(x));
+    if constexpr (sizeof(X) == 8)
+        asm volatile("" : "+l"(x));
+    else
+        asm volatile("" : "+r"(x));
 }
 #else
 template <class X> void keep(X &) {}
@@ -68,7 +70,7 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
     if (first >= at.queries) return;
     const pieces<T> shared(bytes);
     const int thread = int(threadIdx.x), warp = thread / FT_WARP, lane = thread % FT_WARP, g = lane / 4, t = lane % 4;
-    const int mine = first + warp * STEP; // the strip
+    const int mine = first + warp * STEP;  // the strip
     const bool active = mine < at.queries; // else it has its part in the warpgroup's products alone, with zeros
     const int steps = (at.keys + KEYS - 1) / KEYS * STEPS; // of whole tiles
     const ft_score_filter filter = ft_score_filter_of(a.problem, at);
@@ -83,8 +85,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
         keep(skew.column_select[x]);
     }
 
-    // ---- copies: of 32 rows a warp brings eight, a lane 16 bytes of two of them. Distances that the sequence has not are
-    // taken for the nearest that it has.
+    // ---- copies: of 32 rows a warp brings eight, a lane 16 bytes of two of them. Distances that the sequence has not
+    // are taken for the nearest that it has.
     const int row = warp * 8 + lane / 8, unit = lane % 8, spread = warp * 8 + ft_spread(lane / 8);
     int lowest = 1 - at.keys > -a.tables.slots.reach ? 1 - at.keys : -a.tables.slots.reach,
         highest = at.queries - 1 < a.tables.slots.reach ? at.queries - 1 : a.tables.slots.reach;
@@ -100,7 +102,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             ft_copy_async16(own + own_to[i], own_rows + uint64_t(unsigned(slot[i])) * own_stride);
-            ft_copy_async16(other + other_to + i * 2 * ft_tile_stride(D), other_rows + uint64_t(unsigned(slot[i])) * other_stride);
+            ft_copy_async16(other + other_to + i * 2 * ft_tile_stride(D),
+                            other_rows + uint64_t(unsigned(slot[i])) * other_stride);
         }
     };
     // Row o of chunk n is u = 16 (first / 16 + 4 - n) - o.
@@ -114,7 +117,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
         distance -= KEYS;
     };
     const T *keys_from = a.k.at(at.first_key + row, column + unit * 8),
-            *values_from = a.v.at(at.first_key + spread, column + unit * 8); // (beyond the text their addresses are nobody's)
+            *values_from =
+                a.v.at(at.first_key + spread, column + unit * 8); // (beyond the text their addresses are nobody's)
     unsigned keys_stride = unsigned(a.k.stride), values_stride = unsigned(a.v.stride);
     int keys_left = at.keys - row, values_left = at.keys - spread;
     keep(lowest);
@@ -135,8 +139,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
         for (int i = 0; i < 2; i++) {
             ft_copy_async16_or_zero(shared.keys + turn * STEPS * CHUNK + keys_to + i * 4 * ft_tile_stride(D),
                                     keys_from + uint64_t(keys_stride) * (i * 4), keys_left > i * 4);
-            ft_copy_async16_or_zero(shared.values + values_turn + own_to[i], values_from + uint64_t(values_stride) * (i * 2),
-                                    values_left > i * 2);
+            ft_copy_async16_or_zero(shared.values + values_turn + own_to[i],
+                                    values_from + uint64_t(values_stride) * (i * 2), values_left > i * 2);
         }
         keys_from += uint64_t(keys_stride) * KEYS;
         values_from += uint64_t(values_stride) * KEYS;
@@ -159,7 +163,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
     unsigned own[D / 16][4];
 #pragma unroll
     for (int c = 0; c < D / 16; c++) {
-        ft_left_of_rows<D>(own[c], a.q.at(at.first_query + (active ? mine : 0), column), a.q.stride, at.queries - mine, c * 16);
+        ft_left_of_rows<D>(own[c], a.q.at(at.first_query + (active ? mine : 0), column), a.q.stride, at.queries - mine,
+                           c * 16);
 #pragma unroll
         for (int q = 0; q < 4; q++) {
             const float2 pair = ft_unpack<T>(own[c][q]);
@@ -175,8 +180,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
     auto words_of = [&](const float(&left)[4], const float(&right)[4]) { return ft_row_words_of(left, right, 1.0f); };
     if (steps > 0) {
         ft_copy_async_wait<0>();
-        ft_async_fence(shared.first_own + warp * WARP_ROWS, WARP_ROWS, shared.first_own + TILE + warp * WARP_ROWS, WARP_ROWS,
-                       shared.own_table + warp * WARP_ROWS, WARP_ROWS);
+        ft_async_fence(shared.first_own + warp * WARP_ROWS, WARP_ROWS, shared.first_own + TILE + warp * WARP_ROWS,
+                       WARP_ROWS, shared.own_table + warp * WARP_ROWS, WARP_ROWS);
         ft_async_fence(shared.values + warp * WARP_ROWS, WARP_ROWS);
         __syncthreads();
         float products[FT_GROUP_ROWS / 8][4];
@@ -236,7 +241,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
 #pragma unroll
             for (int i = 0; i < STEPS; i++) {
                 const T *const keys = shared.keys + (turn * STEPS + i) * CHUNK + chunk_lane.rows,
-                               *const other = shared.other_table + unsigned(k + i + STRIPS - warp) % CHUNKS * CHUNK + chunk_lane.reversed;
+                               *const other = shared.other_table + unsigned(k + i + STRIPS - warp) % CHUNKS * CHUNK +
+                                              chunk_lane.reversed;
                 ft_skew_rows(s[i], skew, carry, met[i], 1.0f);
                 carry = met[i];
                 float low[2][4] = {}, high[2][4] = {};
@@ -320,7 +326,8 @@ template <class T> FT_DEVICE void forward_block(const arguments<T> &a, unsigned 
     }
 }
 
-template <class T> FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_warpgroup_forward(arguments<T> a) {
+template <class T>
+FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_warpgroup_forward(arguments<T> a) {
 #ifdef FT_SM_90A
     FT_DYNAMIC_SHARED(bytes);
     forward_block(a, bytes);
@@ -339,15 +346,16 @@ template <class T> ft_status run(ft_device *device, const ft_disentangled_attent
                                     ft_sweep_tables_of<T>(a.shape, a.pos_key, a.pos_query),
                                     ft_attention_problem_of(shape, shape.max_queries, FT_SWEEP_ROWS)};
     return ft_launch("disentangled_warpgroup_forward", disentangled_warpgroup_forward<T>,
-                     ft_attention_grid(arguments.problem, shape.sequences), dim3(FT_SWEEP_THREADS), SHARED, ft_stream(device),
-                     arguments);
+                     ft_attention_grid(arguments.problem, shape.sequences), dim3(FT_SWEEP_THREADS), SHARED,
+                     ft_stream(device), arguments);
 }
 
 } // namespace
 
 bool ft_disentangled_has_warpgroup_forward(const ft_disentangled_attention_forward_args &a) {
     return a.shape.attention.head_dim == 64 && a.pos_key.data != nullptr && a.pos_query.data != nullptr &&
-           a.pos_key.stride <= INT_MAX && a.pos_query.stride <= INT_MAX && a.k.stride <= INT_MAX && a.v.stride <= INT_MAX;
+           a.pos_key.stride <= INT_MAX && a.pos_query.stride <= INT_MAX && a.k.stride <= INT_MAX &&
+           a.v.stride <= INT_MAX;
 }
 ft_status ft_disentangled_warpgroup_forward(ft_device *device, const ft_disentangled_attention_forward_args &a) {
     return a.q.dtype == FT_F16 ? run<__half>(device, a) : run<__nv_bfloat16>(device, a);

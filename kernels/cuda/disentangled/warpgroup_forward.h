@@ -1,5 +1,5 @@
-// warpgroup_forward.h - disentangled attention forward on warpgroups of sm_90a (warpgroup_forward.cu), for what has a path
-// on tensor cores and is aligned: heads of 64 with both terms.
+// warpgroup_forward.h - disentangled attention forward on warpgroups of sm_90a (warpgroup_forward.cu), for what has a
+// path on tensor cores and is aligned: heads of 64 with both terms.
 #ifndef FT_CUDA_DISENTANGLED_WARPGROUP_FORWARD_H
 #define FT_CUDA_DISENTANGLED_WARPGROUP_FORWARD_H
 
