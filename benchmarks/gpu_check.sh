@@ -186,10 +186,11 @@ part_speed() {
 # ends with decides whether it may become the default.
 part_wgmma() {
     local decision path
-    # Disentangled attention's backward by both, beside the CPU's, and timed, heads of 64.
+    # Disentangled attention by both, beside the CPU's, and timed, heads of 64.
     for path in mma wgmma; do
         ops_run "disentangled-$path" 120 env FTENGINE_ATTENTION=$path "$BUILD/gpu_ops" --time --tokens "$TOKENS" --type bf16 \
-            --csv "$RESULTS/disentangled-$path.csv.part" disentangled_backward disentangled_backward_ragged disentangled_backward_pooled
+            --csv "$RESULTS/disentangled-$path.csv.part" disentangled_forward disentangled_forward_ragged disentangled_forward_pooled \
+            disentangled_backward disentangled_backward_ragged disentangled_backward_pooled
         sed -n "s/.*TFLOP.*/  $path: &/p" "$RESULTS/disentangled-$path.txt" 2>/dev/null
     done
     # shellcheck disable=SC2086

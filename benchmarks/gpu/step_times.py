@@ -53,14 +53,16 @@ SWEEPS = {
 }
 # What a 9.0 takes instead where its check finds it right (kernels/devices/self_check.h): heads of 64 and 128, without a bias; with a window what is BANDED.
 # Rows of a warpgroup, columns of a tile (forward at heads of 128: 64). Disentangled, heads of 64:
-# four products are a strip's own, the others the warpgroup's, two of them for 64 columns more, the last bands.
+# forward three products are a strip's own, the other two the warpgroup's, one of them for 64 columns more, the first chunks; backward four, and
+# the others the warpgroup's, two of them for 64 columns more, the last bands.
 WARPGROUPS = {
     "attention_forward": [("attention_warpgroup", 2, 64, 128, 0)],
     "attention_backward": [("attention_warpgroup_backward, queries", 3, 64, 64, 0), ("attention_warpgroup_backward, keys", 4, 64, 64, 0)],
+    "disentangled_attention_forward": [("disentangled_warpgroup_forward", 3, 16, 32, 0), ("disentangled_warpgroup_forward", 2, 64, 32, 32)],
     "disentangled_attention_backward": [(f"disentangled_warpgroup_backward, {side}", units, rows, 32, more) for side, of_group in (("queries", 4), ("keys", 5))
                                         for units, rows, more in ((4, 16, 0), (of_group, 64, 128 // of_group))],
 }
-WARPGROUP_HEADS = {"attention_forward": (64, 128), "attention_backward": (64, 128), "disentangled_attention_backward": (64,)}
+WARPGROUP_HEADS = {"attention_forward": (64, 128), "attention_backward": (64, 128), "disentangled_attention_forward": (64,), "disentangled_attention_backward": (64,)}
 PARTS = {
     "products": ("gemm",),
     "attention": tuple(SWEEPS),

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { VERSION = 2 }; // of what is checked: another one forgets all verdicts
-static const char good[] = "good";
-// Of disentangled attention alone: what follows; standard attention is good.
-static const char but_disentangled[] = "good but disentangled: ";
+enum { VERSION = 3 }; // of what is checked: another one forgets all verdicts
+
+// Checked one after the other, each judged by itself: disentangled attention's two with the other one on mma.sync.
+typedef enum part { STANDARD, BACKWARD, FORWARD, PARTS } part;
 
 // ---- one case ------------------------------------------------------------------------------------------------------
 
@@ -260,8 +260,14 @@ static void judge(const attention_check *c, const places *p, const unsigned char
                      parts[i].allowed);
 }
 
-static ft_status check_one(ft_cuda *cuda, const attention_check *c, unsigned char *on_device, unsigned char *on_host,
-                           char what[FT_VERDICT_TEXT]) {
+static void use(ft_cuda *cuda, bool standard, bool backward, bool forward) {
+    cuda->warpgroups = standard;
+    cuda->disentangled_warpgroups = backward;
+    cuda->disentangled_forward_warpgroups = forward;
+}
+
+static ft_status check_one(ft_cuda *cuda, const attention_check *c, part which, unsigned char *on_device,
+                           unsigned char *on_host, char what[FT_VERDICT_TEXT]) {
     ft_device *d = &cuda->device;
     const places p = place_all(c, on_device);
     uint64_t state = 1;
@@ -281,24 +287,25 @@ static ft_status check_one(ft_cuda *cuda, const attention_check *c, unsigned cha
         FT_TRY(d->functions->upload(d, p.tables, on_host + p.qkv_bytes + p.out_bytes, p.tables_bytes));
     }
     FT_TRY(d->functions->sync(d)); // what was drawn is written over
-    cuda->warpgroups = cuda->disentangled_warpgroups = true;
+    use(cuda, which == STANDARD, which == BACKWARD, which == FORWARD);
     ft_status status = run(cuda, c, &p, got);
-    cuda->warpgroups = cuda->disentangled_warpgroups = false;
+    use(cuda, false, false, false);
     FT_TRY(status);
     FT_TRY(run(cuda, c, &p, want));
     judge(c, &p, got, want, what);
     return FT_OK;
 }
 
-// Those with positions, or those without.
-static ft_status check_all(ft_cuda *cuda, bool positions, char what[FT_VERDICT_TEXT]) {
+// Its cases: those with positions, or those without.
+static ft_status check_all(ft_cuda *cuda, part which, char what[FT_VERDICT_TEXT]) {
     ft_device *d = &cuda->device;
     void *on_device = NULL;
     unsigned char *on_host = ft_calloc(2, ROOM, "the results of a check");
     if (on_host == NULL) return FT_NO_MEMORY;
     ft_status status = d->functions->buffer_alloc(d, ROOM, &on_device);
     for (size_t i = 0; status == FT_OK && i < sizeof checks / sizeof *checks && what[0] == '\0'; i++)
-        if (checks[i].positions == positions) status = check_one(cuda, &checks[i], on_device, on_host, what);
+        if (checks[i].positions == (which != STANDARD))
+            status = check_one(cuda, &checks[i], which, on_device, on_host, what);
     if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
     free(on_host);
     return status;
@@ -306,26 +313,55 @@ static ft_status check_all(ft_cuda *cuda, bool positions, char what[FT_VERDICT_T
 
 // ---- the check -----------------------------------------------------------------------------------------------------
 
-static void remark(ft_cuda *cuda, const ft_verdict *v, const char *why) {
-    const bool part = strncmp(why, but_disentangled, sizeof but_disentangled - 1) == 0;
-    if (part) why += sizeof but_disentangled - 1;
+// What a verdict begins with where a part may not be used, and whose the rest is.
+static const char good[] = "good";
+static const struct {
+    const char *begins, *of;
+    bool backward, forward; // may be used; standard attention may
+} kinds[] = {{"good but disentangled backward: ", "disentangled attention's backward pass", false, true},
+             {"good but disentangled forward: ", "disentangled attention's forward pass", true, false},
+             {"good but disentangled: ", "disentangled attention", false, false}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static void verdict_of(char text[FT_VERDICT_TEXT], char why[PARTS][FT_VERDICT_TEXT]) {
+    const bool backward = why[BACKWARD][0] == '\0', forward = why[FORWARD][0] == '\0';
+    const char *begins = "", *rest = why[STANDARD][0] != '\0' ? why[STANDARD] : good;
+    for (int i = 0; why[STANDARD][0] == '\0' && i < KINDS; i++)
+        if (kinds[i].backward == backward && kinds[i].forward == forward) {
+            begins = kinds[i].begins;
+            rest = backward ? why[FORWARD] : why[BACKWARD];
+        }
+    snprintf(text, FT_VERDICT_TEXT, "%s%.160s", begins, rest);
+}
+
+// Takes a verdict at its word, and tells of what it forbids.
+static void obey(ft_cuda *cuda, const ft_verdict *v, const char *text) {
+    if (strcmp(text, good) == 0) {
+        use(cuda, true, true, true);
+        return;
+    }
+    const char *of = "attention", *why = strcmp(text, FT_VERDICT_BEGUN) == 0 ? FT_VERDICT_NEVER_ENDED : text;
+    for (int i = 0; i < KINDS; i++)
+        if (strncmp(text, kinds[i].begins, strlen(kinds[i].begins)) == 0) {
+            use(cuda, true, kinds[i].backward, kinds[i].forward);
+            of = kinds[i].of;
+            why = text + strlen(kinds[i].begins);
+        }
     snprintf(cuda->remark, sizeof cuda->remark,
-             "%sattention on warpgroups of %s is left alone, mma.sync computes it: %s%s%.*s%s",
-             part ? "disentangled " : "", cuda->name, why,
+             "%s on warpgroups of %s is left alone, mma.sync computes it: %s%s%.*s%s", of, cuda->name, why,
              v->path[0] != '\0' ? " (" : "", 120, v->path, v->path[0] != '\0' ? ")" : "");
 }
 
-// Of a check that was refused: an outcome like any other where the device works on, else an error. standard: only of its second part.
-static ft_status refused(ft_cuda *cuda, ft_verdict *v, bool standard, ft_status status) {
+// A part that was refused has an outcome like any other where the device works on; else there is an error.
+static ft_status check_part(ft_cuda *cuda, part which, char why[FT_VERDICT_TEXT], bool *forget) {
     ft_error error;
-    char what[FT_VERDICT_TEXT];
+    why[0] = '\0';
+    const ft_status status = check_all(cuda, which, why);
+    if (status == FT_OK) return FT_OK;
     ft_error_save(&error);
-    snprintf(what, sizeof what, "%sits check failed: %.150s", standard ? but_disentangled : "", ft_error_message());
-    const bool memory = status == FT_NO_MEMORY; // says nothing of the path
-    ft_verdict_write(v, memory ? "" : what);
-    if (memory || cuda->device.functions->sync(&cuda->device) == FT_OK) {
-        remark(cuda, v, what);
-        cuda->warpgroups = standard;
+    snprintf(why, FT_VERDICT_TEXT, "its check failed: %.140s", ft_error_message());
+    if (status == FT_NO_MEMORY) *forget = true; // says nothing of the path
+    if (status == FT_NO_MEMORY || cuda->device.functions->sync(&cuda->device) == FT_OK) {
         ft_error_clear();
         return FT_OK;
     }
@@ -333,6 +369,23 @@ static ft_status refused(ft_cuda *cuda, ft_verdict *v, bool standard, ft_status 
     ft_hint("this was the check of attention on warpgroups; a run from here on goes without, as with "
             "FTENGINE_ATTENTION=mma");
     return status;
+}
+
+// All parts; in the file stands at any time what holds where this process goes no further.
+static ft_status check_parts(ft_cuda *cuda, ft_verdict *v, char text[FT_VERDICT_TEXT]) {
+    char why[PARTS][FT_VERDICT_TEXT] = {"", FT_VERDICT_NEVER_ENDED, FT_VERDICT_NEVER_ENDED};
+    bool forget = false;
+    ft_verdict_write(v, FT_VERDICT_BEGUN);
+    for (part which = STANDARD; which < PARTS && why[STANDARD][0] == '\0'; which++) {
+        if (which != STANDARD) ft_verdict_write(v, text);
+        const ft_status status = check_part(cuda, which, why[which], &forget);
+        verdict_of(text, why);
+        if (status == FT_OK) continue;
+        ft_verdict_write(v, text);
+        return status;
+    }
+    ft_verdict_write(v, forget ? "" : text);
+    return FT_OK;
 }
 
 static void subject_of(const ft_cuda *cuda, char *out, size_t size) {
@@ -346,39 +399,16 @@ static void subject_of(const ft_cuda *cuda, char *out, size_t size) {
 
 ft_status ft_cuda_self_check(ft_cuda *cuda) {
     const ft_attention_path asked = ft_attention_path_asked();
-    char subject[1200], what[FT_VERDICT_TEXT] = "";
+    char subject[1200], text[FT_VERDICT_TEXT];
     ft_verdict v;
     if (cuda->device.target.compute_capability != 90 || strstr(cuda->kernels->module.table->targets, "sm_90a") == NULL)
         return FT_OK;
     if (asked != FT_PATH_UNNAMED && asked != FT_PATH_AUTO) return FT_OK;
     subject_of(cuda, subject, sizeof subject);
     ft_verdict_open(&v, "attention", subject);
-    ft_status status = FT_OK;
-    if (v.text[0] == '\0') {
-        ft_verdict_write(&v, FT_VERDICT_BEGUN);
-        bool standard = false;
-        status = check_all(cuda, false, what);
-        if (status == FT_OK && what[0] == '\0') {
-            standard = true; // also where this process goes no further
-            snprintf(what, sizeof what, "%s%s", but_disentangled, FT_VERDICT_NEVER_ENDED);
-            ft_verdict_write(&v, what);
-            what[0] = '\0';
-            status = check_all(cuda, true, what);
-        }
-        if (status != FT_OK) {
-            status = refused(cuda, &v, standard, status);
-            ft_verdict_close(&v);
-            return status;
-        }
-        snprintf(v.text, sizeof v.text, "%s%.170s", standard && what[0] != '\0' ? but_disentangled : "", what[0] != '\0' ? what : good);
-        ft_verdict_write(&v, v.text);
-    }
-    cuda->disentangled_warpgroups = strcmp(v.text, good) == 0;
-    cuda->warpgroups = cuda->disentangled_warpgroups || strncmp(v.text, but_disentangled, sizeof but_disentangled - 1) == 0;
-    if (strcmp(v.text, FT_VERDICT_BEGUN) == 0)
-        remark(cuda, &v, FT_VERDICT_NEVER_ENDED);
-    else if (!cuda->disentangled_warpgroups)
-        remark(cuda, &v, v.text);
+    snprintf(text, sizeof text, "%s", v.text);
+    const ft_status status = v.text[0] == '\0' ? check_parts(cuda, &v, text) : FT_OK;
+    if (status == FT_OK) obey(cuda, &v, text);
     ft_verdict_close(&v);
-    return FT_OK;
+    return status;
 }

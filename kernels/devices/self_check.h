@@ -1,7 +1,8 @@
 // self_check.h - may attention run on warpgroups of compute capability 9.0 on this very GPU? No card had run that path
 // when it was written, so it is tried at the first use of a device: a small case of every instance, forward and
 // backward, beside mma.sync. Where they differ by more than rounding, mma.sync is what the device has, and whoever
-// opened it is told. Disentangled attention, whose backward has such a path too, is tried last and judged by itself.
+// opened it is told. Disentangled attention, whose two directions have such a path too, is tried last, and each of them
+// is judged by itself.
 //
 // What was found is kept in $XDG_CACHE_HOME/ftengine/checks (verdict.h), for this GPU, this driver and this module. A
 // check that never ended
@@ -11,8 +12,8 @@
 
 #include "kernels/cuda/driver/device.h"
 
-// Of a device that has just been opened, with kernels. Fills cuda->warpgroups, cuda->disentangled_warpgroups and, where these might be
-// used and are not, cuda->remark. Nothing where FTENGINE_ATTENTION names a path, or on other chips. Takes 2 MiB of the device, which
+// Of a device that has just been opened, with kernels. Fills cuda->warpgroups, the two of disentangled attention and, where these might
+// be used and are not, cuda->remark. Nothing where FTENGINE_ATTENTION names a path, or on other chips. Takes 2 MiB of the device, which
 // is given back before anybody plans. Errors: what the device does not recover from.
 ft_status ft_cuda_self_check(ft_cuda *cuda);
 

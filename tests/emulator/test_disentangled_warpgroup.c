@@ -1,4 +1,4 @@
-// CUDA's disentangled attention with its backward passes on warpgroups of sm_90a, asked for with FTENGINE_ATTENTION=wgmma on an emulated chip
+// CUDA's disentangled attention with both directions on warpgroups of sm_90a, asked for with FTENGINE_ATTENTION=wgmma on an emulated chip
 // that has them: heads of 64, bf16 and fp16 against double precision, as test_disentangled_types.c judges the other paths; and who gets it.
 // ctest: driver=fake part=3
 #include "tests/emulator/typed_attention.h"
@@ -15,20 +15,33 @@ static int set_up_hopper(void **state) {
     return setenv("FTENGINE_ATTENTION", "wgmma", 1);
 }
 
-static uint64_t launches(void) { return simt_launches("disentangled_warpgroup_backward"); }
-enum { LAUNCHES = 2 }; // of run_on_cuda on this path: the passes of queries and of keys
+// Of run_on_cuda on this path: forward with and without lse where there are both terms, the passes of queries and of keys.
+typedef struct launched {
+    uint64_t forward, backward;
+} launched;
+static launched launches(void) {
+    return (launched){simt_launches("disentangled_warpgroup_forward"), simt_launches("disentangled_warpgroup_backward")};
+}
+enum { FORWARD = 2, BACKWARD = 2 };
+static bool both_terms(const attention_case *c) { return c->pos_key.t.data != NULL && c->pos_query.t.data != NULL; }
+static void launched_since(launched before, int forward, int backward) {
+    const launched now = launches();
+    assert_int_equal(now.forward - before.forward, forward);
+    assert_int_equal(now.backward - before.backward, backward);
+}
 
 static float *run_on_warpgroups(const attention_case *c, ft_dtype dtype) {
-    const uint64_t before = launches();
+    const launched before = launches();
     float *got = run_on_cuda(c, dtype, true);
-    assert_int_equal(launches() - before, LAUNCHES);
+    launched_since(before, both_terms(c) ? FORWARD : 0, BACKWARD);
     return got;
 }
 // Judged, in as many orders, and by this path.
 static void check(attention_case c, ft_dtype dtype, int first_order, int orders) {
-    const uint64_t before = launches();
+    const launched before = launches();
+    const bool both = both_terms(&c);
     check_typed(c, dtype, true, first_order, orders);
-    assert_int_equal(launches() - before, LAUNCHES * orders);
+    launched_since(before, both ? FORWARD * orders : 0, BACKWARD * orders);
 }
 
 static void test_types_and_dropout(void **state) {
@@ -166,7 +179,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
     }
 }
 
-// Forward on mma.sync, backward on warpgroups: what is dropped is the same. Of one key V is all there is of <dout, V>, so that dV of a
+// One path after the other: what is dropped is the same. Of one key V is all there is of <dout, V>, so that dV of a
 // key is the sum of dout over the queries that kept it, times what they gave it; the other path's is the same to rounding.
 static void test_same_as_the_other_path(void **state) {
     static const int32_t lengths[] = {90, 33};
@@ -175,16 +188,19 @@ static void test_same_as_the_other_path(void **state) {
     simt_set_order(SIMT_RANDOM, 4);
     float *got = run_on_warpgroups(&c, FT_BF16);
     assert_int_equal(setenv("FTENGINE_ATTENTION", "mma", 1), 0);
-    const uint64_t before = launches();
+    const launched before = launches();
     float *want = run_on_cuda(&c, FT_BF16, true);
-    assert_int_equal(launches(), before);
+    launched_since(before, 0, 0);
     assert_int_equal(setenv("FTENGINE_ATTENTION", "wgmma", 1), 0);
-    double error = 0, size = 0;
-    for (size_t i = p.at[DQ]; i < p.at[PARTS]; i++) {
-        error += pow((double)got[i] - (double)want[i], 2);
-        size += pow((double)want[i], 2);
+    const size_t ends[] = {0, p.at[DQ], p.at[PARTS]}; // forward, backward
+    for (int i = 0; i < 2; i++) {
+        double error = 0, size = 0;
+        for (size_t j = ends[i]; j < ends[i + 1]; j++) {
+            error += pow((double)got[j] - (double)want[j], 2);
+            size += pow((double)want[j], 2);
+        }
+        assert_true(size > 0 && sqrt(error / size) <= 0x1p-9); // sums in another order, then rounded
     }
-    assert_true(size > 0 && sqrt(error / size) <= 0x1p-9); // sums in another order, then rounded
     free(want);
     free(got);
     case_free(&c);
@@ -198,17 +214,17 @@ static void test_others_take_another_path(void **state) {
         int32_t head_dim;
         bool aligned;
     } others[] = {{FT_BF16, 32, true}, {FT_F16, 96, true}, {FT_BF16, 128, true}, {FT_BF16, 20, true}, {FT_F32, 64, true}, {FT_BF16, 64, false}};
-    const uint64_t before = launches();
+    const launched before = launches();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         check_typed(typed_positions(others[i].dtype, 1, others[i].head_dim, 2, lengths, false, 0, 1, v3_rule, BOTH), others[i].dtype, others[i].aligned,
                     0, 1);
-    assert_int_equal(launches(), before);
+    launched_since(before, 0, 0);
 }
 
 // Nobody gets it who does not ask, and who asks in vain hears of it.
 static void test_who_gets_it(void **state) {
     static const int32_t lengths[] = {20, 3};
-    const uint64_t before = launches();
+    const launched before = launches();
     static const char *const no[] = {"", "mma", NULL};
     for (int i = 0; i < 3; i++) {
         if (no[i] != NULL) assert_int_equal(setenv("FTENGINE_ATTENTION", no[i], 1), 0);
@@ -235,7 +251,7 @@ static void test_who_gets_it(void **state) {
         failed(ft_cuda_disentangled_attention_backward(gpu, &args), FT_NO_DEVICE,
                capability == 80 ? "wgmma is for compute capability 9.0, cuda:0 has 8.0" : "cuda:0 has 10.0");
     }
-    assert_int_equal(launches(), before);
+    launched_since(before, 0, 0);
     ft_error_clear();
     case_free(&c);
 }

@@ -134,16 +134,36 @@ static void a_fault_is_found(void **state) {
     forget();
 }
 
-// Disentangled attention, whose launches get lost, is left alone by itself.
+// Disentangled attention, whose launches get lost: of either direction, and of both; the other one keeps its path.
 static void a_fault_of_disentangled_attention(void **state) {
     fake_settings s = hopper();
-    setenv("SIMT_LOST", "disentangled_warpgroup_backward", 1);
-    for (int i = 0; i < 2; i++) { // found, then remembered
-        closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma",
-               "disentangled attention on warpgroups of cuda:0 is left alone, mma.sync computes it: dq of bf16, heads of 64, positions, is inf off");
-        holds("good but disentangled: dq of bf16");
-        unsetenv("SIMT_LOST");
+    static const struct {
+        const char *lost, *kept, *told;
+        bool backward, forward; // may be used still
+    } cases[] = {
+        {"disentangled_warpgroup_backward", "good but disentangled backward: dq of bf16",
+         "disentangled attention's backward pass on warpgroups of cuda:0 is left alone, mma.sync computes it: dq of bf16, heads of 64, positions, is inf off",
+         false, true},
+        {"disentangled_warpgroup_forward", "good but disentangled forward: out of bf16",
+         "disentangled attention's forward pass on warpgroups of cuda:0 is left alone, mma.sync computes it: out of bf16, heads of 64, positions, is inf off",
+         true, false},
+        {"disentangled_warpgroup", "good but disentangled: dq of bf16",
+         "disentangled attention on warpgroups of cuda:0 is left alone, mma.sync computes it: dq of bf16, heads of 64, positions, is inf off", false, false},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        forget();
+        setenv("SIMT_LOST", cases[c].lost, 1);
+        for (int i = 0; i < 2; i++) { // found, then remembered
+            ft_device *device = opened(&s, NULL, 0, 0, 0, FT_OK);
+            assert_int_equal(((ft_cuda *)device)->disentangled_warpgroups, cases[c].backward);
+            assert_int_equal(((ft_cuda *)device)->disentangled_forward_warpgroups, cases[c].forward);
+            closed(device, "wgmma", cases[c].told);
+            holds(cases[c].kept);
+            unsetenv("SIMT_LOST");
+        }
     }
+    keep("good but disentangled forward: its check has begun and never ended\n");
+    closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma", "forward pass on warpgroups of cuda:0 is left alone, mma.sync computes it: its check has begun and never ended (/tmp/ft_check_");
     keep("good but disentangled: its check has begun and never ended\n"); // of a process that is gone
     closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma", "mma.sync computes it: its check has begun and never ended (/tmp/ft_check_");
     // Of one that is alive nobody takes its word.
@@ -201,8 +221,8 @@ static void what_is_refused(void **state) {
         device = opened(&s, "cuStreamSynchronize", nth += 2, 1, UNKNOWN_ERROR, FT_OK);
     }
     for (int i = 0; i < 2; i++) { // refused, then remembered
-        closed(device, "wgmma", "disentangled attention on warpgroups of cuda:0 is left alone, mma.sync computes it: its check failed: ");
-        holds("good but disentangled: its check failed: ");
+        closed(device, "wgmma", "disentangled attention's backward pass on warpgroups of cuda:0 is left alone, mma.sync computes it: its check failed: ");
+        holds("good but disentangled backward: its check failed: "); // and the other one was tried
         device = opened(&s, NULL, 0, 0, 0, FT_OK);
     }
     ft_device_close(device);

@@ -33,6 +33,7 @@ struct ft_cuda {
     char name[16];         // "cuda:0"
     bool warpgroups;       // attention on them is right on this GPU (kernels/devices/self_check.h)
     bool disentangled_warpgroups; // and so are the backward passes of disentangled attention
+    bool disentangled_forward_warpgroups; // and so is its forward pass
     char remark[512];      // what whoever opened it should tell people; "": nothing
 };
 

@@ -34,7 +34,7 @@ bool run_job(void *p) {
     auto *j = static_cast<job *>(p);
     launches[j->name]++;
     const char *lost = getenv("SIMT_LOST");
-    if (lost != nullptr && strcmp(lost, j->name) == 0) return true;
+    if (lost != nullptr && strncmp(lost, j->name, strlen(lost)) == 0) return true;
     if (executor *other = other_executor()) {
         char text[1024] = "";
         const bool good = other(*j, order_of_threads(), seed_of_threads(), text, sizeof text);

@@ -94,6 +94,9 @@ HYBRID = {f"disentangled_warpgroup_backward, {side}": (rf"disentangled_warpgroup
           for of_keys, side in enumerate(("queries", "keys"))}
 # others, own rows, three groups of the own table and of bands, eight chunks of the other table, lse and D
 HYBRID_SHARED, HYBRID_THREADS = 4 * 32 * 128 + 7 * 64 * 128 + 8 * 16 * 72 * 2 + 4 * 32 * 4, 128
+# The same forward, whose turn is one of two steps; three tiles of values, four of own tables, four chunks of keys, eight of the other table
+HYBRID["disentangled_warpgroup_forward"] = (r"disentangled_warpgroup_forwardI13__nv_bfloat16", "disentangled_forward")
+FORWARD_SHARED = 7 * 32 * 128 + 12 * 16 * 72 * 2
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
 HALF = "I13__nv_bfloat16Lb1E"
@@ -405,15 +408,16 @@ def warpgroup_rows(code, registers, tensor):
             conditions = {a for a, t in body if t.startswith("@")}
             hot = min((l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
             chip, other = CHIPS[arch], next(r for r in tensor if (r["arch"], r["kernel"], r["head_dim"]) == (arch, beside, 64))
+            forward = title.endswith("forward")
             row = {"arch": arch, "kernel": title, "head_dim": 64,
-                   "warps": warps_resident(chip, registers[arch, name][0], HYBRID_SHARED, HYBRID_THREADS)}
+                   "warps": warps_resident(chip, registers[arch, name][0], FORWARD_SHARED if forward else HYBRID_SHARED, HYBRID_THREADS)}
             of_tiles = lambda t: base(t) == "HGMMA" and "gdesc" in t.split(",")[1]  # noqa: E731  both operands in shared memory: bands
             for key in ("plain", "dropout"):
                 drops = lambda t: key == "dropout" and PHILOX.search(t)  # noqa: E731
                 visits = [t for _, t in turn(body, *hot, lambda t: base(t) in ("HMMA", "HGMMA", "LDGSTS", "STG") or drops(t), lambda t: PHILOX.search(t))]
                 others = [t for _, t in turn(body, *hot, lambda t: base(t) in ("HMMA", "LDGSTS") or drops(t),
                                              lambda t: PHILOX.search(t) or base(t) == "STG" or of_tiles(t))]
-                assert any(map(of_tiles, visits)) and not any(map(of_tiles, others)), f"{title}: turns with bands and without are not told apart"
+                assert forward or any(map(of_tiles, visits)) and not any(map(of_tiles, others)), f"{title}: turns with bands and without are not told apart"
                 pipes = cycles(visits, chip)
                 pipes.update(cycles(others, chip))
                 bound = max(pipes, key=pipes.get)
