@@ -6,7 +6,7 @@
 # BUILD/carry, and `wheels` two rivals that no Python has; a bare machine with that folder runs every part. (Library packages unpacked
 # there would have to fit its distribution; a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma owner training replay ceilings ranks steps tuning sanitizer report
+#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma products owner training replay ceilings ranks steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
 #   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order settings as measured ones (cost_model.py)?
 #
@@ -31,7 +31,7 @@ SANITIZER_LIMIT=${SANITIZER_LIMIT:-120}
 BUDGET=${BUDGET:-570}
 PYTHON=${PYTHON:-python3}
 COMMITTED=${COMMITTED:-benchmarks/results}
-ALL="build tiles context graphs ops speed wgmma owner training replay ceilings ranks steps tuning sanitizer report"
+ALL="build tiles context graphs ops speed wgmma products owner training replay ceilings ranks steps tuning sanitizer report"
 mkdir -p "$BUILD" "$RESULTS" || exit 1
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON stay well formed
@@ -212,6 +212,17 @@ part_wgmma() {
     decision=$(grep '^decision: ' "$RESULTS/wgmma.txt") || return
     echo "  $decision"
     notes[${#notes[@]} - 1]+="; $decision"
+}
+
+# A product with its activation by cuBLASLt and a pass, and by the kernel of our own (kernels/cuda/products): right beside the CPU, and how fast. What
+# training takes of it, device.gemm_tuning measures for its own shapes.
+part_products() {
+    local way
+    for way in cublaslt own; do
+        ops_run "products-$way" 60 env FTENGINE_PRODUCTS=$way "$BUILD/gpu_ops" --time --tokens "$TOKENS" --type bf16 \
+            --csv "$RESULTS/products-$way.csv.part" product_activation
+        sed -n "s/.*TFLOP.*/  $way: &/p" "$RESULTS/products-$way.txt" 2>/dev/null
+    done
 }
 
 # The backward by one owner in the same way. It is made for chips of 99 KB of shared memory: five products instead of seven, so 1.4 times the

@@ -19,6 +19,7 @@ enum { KINDS = 256 };
 typedef struct call {
     const char *op;
     const char *rows_type, *out_type;
+    long long behind;   // of an activation in one op with its product: that one's depth; else 0
     long long shape[3]; // a product: rows, columns, depth; attention: rows of queries and keys, longest; else rows, columns
     int heads, head_dim, window, transposed_a, transposed_b, accumulates, tables, dropout;
     double flops, bytes, scratch;
@@ -41,7 +42,7 @@ static const ft_device_functions *host_functions, *device_functions;
 static bool same(const call *a, const call *b) {
     return strcmp(a->op, b->op) == 0 && strcmp(a->rows_type, b->rows_type) == 0 && strcmp(a->out_type, b->out_type) == 0 &&
            memcmp(a->shape, b->shape, sizeof a->shape) == 0 && a->heads == b->heads && a->head_dim == b->head_dim && a->window == b->window &&
-           a->transposed_a == b->transposed_a && a->transposed_b == b->transposed_b && a->accumulates == b->accumulates &&
+           a->transposed_a == b->transposed_a && a->transposed_b == b->transposed_b && a->accumulates == b->accumulates && a->behind == b->behind &&
            a->tables == b->tables && a->dropout == b->dropout && a->flops == b->flops && a->bytes == b->bytes && a->scratch == b->scratch;
 }
 
@@ -102,6 +103,17 @@ static call of_layernorm_forward(const ft_layernorm_forward_args *a) { return of
 ROWS(layernorm_backward, s, dy)
 ROWS(activation_forward, x, y)
 ROWS(activation_backward, h, dx)
+// The two ops that it is unless something else was measured; of the latter is told behind what product it stands.
+static call of_product_activation(const ft_product_activation_args *a) {
+    const ft_gemm_args product = ft_product_activation_product(a);
+    const ft_activation_forward_args rest = ft_product_activation_rest(a);
+    const ft_cost of_product = ft_gemm_cost(&product), of_rest = ft_activation_forward_cost(&rest);
+    call first = of_gemm(&product), second = of_activation_forward(&rest);
+    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
+    note(first);
+    second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->x.cols;
+    return second;
+}
 static call of_attention_forward(const ft_attention_forward_args *a) { return of_attention("attention_forward", &a->shape, a->q, a->k, 0); }
 static call of_attention_backward(const ft_attention_backward_args *a) { return of_attention("attention_backward", &a->shape, a->q, a->k, 0); }
 static call of_disentangled_attention_forward(const ft_disentangled_attention_forward_args *a) {
@@ -153,7 +165,7 @@ ROWS(decay, parameter, parameter)
     static ft_status noted_##name(ft_device *device, const ft_##name##_args *a) {                                                          \
         call c = of_##name(a);                                                                                                             \
         ft_cost cost = ft_##name##_cost(a);                                                                                                \
-        c.flops = cost.flops, c.bytes = cost.bytes, c.scratch = (double)a->workspace.bytes;                                                \
+        if (c.behind == 0) c.flops = cost.flops, c.bytes = cost.bytes, c.scratch = (double)a->workspace.bytes;                             \
         note(c);                                                                                                                           \
         return ops->name(device, a);                                                                                                       \
     }
@@ -226,9 +238,9 @@ static void print(const ft_card *card, const ft_plan *plan) {
     for (int i = 0; i < kept.count; i++) {
         const call *c = &kept.kinds[i].call;
         printf("%s\n  {\"op\": \"%s\", \"number\": %ld, \"type\": \"%s\", \"out\": \"%s\", \"shape\": [%lld, %lld, %lld], \"flops\": %.17g, "
-               "\"bytes\": %.17g, \"scratch\": %.17g, \"heads\": %d, \"head_dim\": %d, \"window\": %d, \"tables\": %d, \"dropout\": %d, \"transposed\": [%d, %d], \"accumulates\": %d}",
+               "\"bytes\": %.17g, \"scratch\": %.17g, \"heads\": %d, \"head_dim\": %d, \"window\": %d, \"tables\": %d, \"dropout\": %d, \"transposed\": [%d, %d], \"accumulates\": %d, \"behind\": %lld}",
                i > 0 ? "," : "", c->op, kept.kinds[i].number, c->rows_type, c->out_type, c->shape[0], c->shape[1], c->shape[2], c->flops, c->bytes, c->scratch,
-               c->heads, c->head_dim, c->window, c->tables, c->dropout, c->transposed_a, c->transposed_b, c->accumulates);
+               c->heads, c->head_dim, c->window, c->tables, c->dropout, c->transposed_a, c->transposed_b, c->accumulates, c->behind);
     }
     printf("\n]}\n");
 }

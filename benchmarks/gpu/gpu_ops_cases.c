@@ -25,6 +25,17 @@ static ft_status gemm_weight(test *t, int side) {
         .c = gpu_ops_matrix(t, 5, side, t->cols, t->inner), .trans_a = true, .accumulate = true);
 }
 
+// h = x W' + b and y = gelu(h): by whom says FTENGINE_PRODUCTS.
+static void product_activation_setup(test *t) {
+    gpu_ops_add_many(t, 5, (int64_t[]){t->rows * t->inner, t->cols * t->inner, t->cols, t->rows * t->cols, t->rows * t->cols});
+    t->flops = 2.0 * (double)t->rows * (double)t->cols * (double)t->inner;
+    t->moved = gpu_ops_bytes_of(t, (double)t->rows * (double)(2 * t->cols + t->inner) + (double)t->cols * (double)t->inner);
+}
+static ft_status product_activation(test *t, int side) {
+    RUN(product_activation, .kind = FT_ACT_GELU, .x = gpu_ops_matrix(t, 0, side, t->rows, t->inner), .w = gpu_ops_matrix(t, 1, side, t->cols, t->inner),
+        .bias = gpu_ops_vector(t, 2, side, t->cols), .h = gpu_ops_matrix(t, 3, side, t->rows, t->cols), .y = gpu_ops_matrix(t, 4, side, t->rows, t->cols));
+}
+
 static void column_sum_setup(test *t) {
     gpu_ops_add_rows(t, t->rows * t->cols, 0, 1);
     gpu_ops_add_floats(t, t->cols, 0, 1);
@@ -336,6 +347,7 @@ const gpu_op gpu_ops[] = {
     {"gemm_forward", gemm_setup, gemm_forward, 5e-6, ROWS, 1},
     {"gemm_input_gradient", gemm_setup, gemm_input, 5e-6, ROWS, 1},
     {"gemm_weight_gradient", gemm_setup, gemm_weight, 5e-6, ROWS, 0},
+    {"product_activation", product_activation_setup, product_activation, 5e-6, ROWS, 2},
     {"segment_forward", gpu_ops_segment_product_setup, gpu_ops_segment_forward, 5e-6, ROWS, 1},
     {"segment_weight_gradient", gpu_ops_segment_product_setup, gpu_ops_segment_weight, 5e-6, ROWS, 0},
     {"column_sum", column_sum_setup, column_sum, 5e-6, ROWS, 0},

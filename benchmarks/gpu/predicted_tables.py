@@ -160,6 +160,21 @@ def residual_lines(cases):
     return lines
 
 
+def in_one_lines(cases):
+    """Dense steps whose products with an activation are one kernel of our own."""
+    lines = ["", "## Where our own product with an activation is as fast as cuBLASLt's", "", "Not in the figures above: no card has measured it, and a run takes it only where it has (device.gemm_tuning). Dense steps, H200, milliseconds. The product is "
+             "held to the rate that", "is assumed of cuBLASLt's, with the activation's output among the bytes that it moves; the pass, which reads h and writes y, is gone. What the "
+             "compiled kernel can have at most: static_model.md.", "", "| model | column | activations | products | launches | step | with graphs | MFU |", "|---" * 8 + "|"]
+    for c in (c for c in cases if c["case"] == "dense-512" and "in_one" in c["best"]):
+        for column in ("best", "expected"):
+            f, own = c[column], c[column]["in_one"]
+            cells = [f"{1e3 * a:.2f} to {1e3 * b:.2f}" for a, b in ((f["parts"]["activations"], own["activations"]), (f["parts"]["products"], own["products"]))]
+            cells.append(f"{f['launches']:.0f} to {own['launches']:.0f}")
+            cells += [f"{1e3 * f[k]:.2f} to {1e3 * own[k]:.2f}" for k in ("seconds", "graph_seconds")]
+            lines.append("| " + " | ".join([c["model"], column, *cells, f"{f['mfu']:.1%} to {own['mfu']:.1%}"]) + " |")
+    return lines
+
+
 def markdown(document):
     names = [*PARTS, "rest", "short kernels", "gaps"]
     lines = ["# Predicted training steps: nothing here was measured", "", f"{document['date']}, commit {document['commit']}, no GPU", "", "    " + document["command"], "",
@@ -180,6 +195,7 @@ def markdown(document):
                      "" if floor is None else f"{f['seconds'] / floor:.2f}", f"{f['mfu']:.1%}", f"{c['tokens'] / f['seconds']:.0f}"]
             lines.append("| " + " | ".join(cells) + " |")
     lines += residual_lines(document["cases"])
+    lines += in_one_lines(document["cases"])
     lines += ["", f"## {LONG_BATCH} texts of {LONG_TOKENS} tokens, H200", "", "Milliseconds. The floor: products at the same assumed rate, attention of the pairs of tokens that a layer sees at "
               "FlashAttention-2's published rate (of 512 tokens:", "of longer texts it has more), other operands moved once at a copy's.", "", "| model | column | " + " | ".join(names) + " | step | with graphs | floor | step by floor | tokens/s |",
               "|---" * (len(names) + 7) + "|"]

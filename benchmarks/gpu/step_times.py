@@ -64,7 +64,7 @@ WARPGROUPS = {
 }
 WARPGROUP_HEADS = {"attention_forward": (64, 128), "attention_backward": (64, 128), "disentangled_attention_forward": (64,), "disentangled_attention_backward": (64,)}
 PARTS = {
-    "products": ("gemm",),
+    "products": ("gemm", "product_activation"),
     "attention": tuple(SWEEPS),
     "norms": ("layernorm_forward", "layernorm_backward"),
     "activations": ("activation_forward", "activation_backward", "gated_forward", "gated_backward"),
@@ -224,9 +224,25 @@ class Chip:
         return self.moving(size, row["part"]), row["bound"]
 
     def seconds(self, op, lengths):
-        if op["op"] == "gemm":
+        if op["op"] in ("gemm", "product_activation"):
             return self.product(*op["shape"], op["bytes"])
         return self.attention(op, lengths) if op["op"] in SWEEPS else self.other(op)
+
+
+def in_one(ops):
+    """The same ops where products with an activation behind them are one kernel of our own (kernels/cuda/products): the product's, which writes what
+    the activation writes too, and the pass is gone."""
+    found = []
+    for op in ops:
+        behind = [o for o in ops if o["op"] == "activation_forward" and o.get("behind") == op["shape"][2] and o["shape"][:2] == op["shape"][:2]
+                  and op["op"] == "gemm" and not op["accumulates"] and op["transposed"] == [0, 1]]
+        number = sum(o["number"] for o in behind)
+        assert number <= op["number"], f"{number} activations behind {op['number']} products"
+        if number < op["number"] and not (op["op"] == "activation_forward" and op.get("behind")):
+            found.append(op | {"number": op["number"] - number})
+        if number:
+            found.append(op | {"op": "product_activation", "number": number, "bytes": op["bytes"] + 2 * op["shape"][0] * op["shape"][1]})
+    return found
 
 
 def part_of(op):
@@ -300,6 +316,10 @@ def dense(program, counted, model, arch, residual="fp32"):
         found = predict(chip, told["ops"], lengths)
         floor = gpu_counts.floor(config, lengths, products_of(chip, told["ops"]), chip.copy, flash_rate() if arch == "sm_90a" else None, residual)
         case[column] = found | {"floor": floor, "mfu": case["flops"] / found["seconds"] / chip.peak}
+        if any(op.get("behind") for op in told["ops"]):
+            own = predict(chip, in_one(told["ops"]), lengths)
+            case[column]["in_one"] = {"seconds": own["seconds"], "graph_seconds": own["graph_seconds"], "activations": own["parts"]["activations"],
+                                      "products": own["parts"]["products"], "launches": own["launches"], "mfu": case["flops"] / own["seconds"] / chip.peak}
     return case
 
 

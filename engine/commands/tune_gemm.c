@@ -54,7 +54,9 @@ static ft_status measure(ft_trainer *t, const char *path, bool json) {
     FT_TRY(ft_gemm_tuning_save(t->room.device, path, &count));
     const ft_gemm_choice *choices = ft_gemms_choices(t->room.device, &count);
     double best = 0, first = 0;
-    for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    for (size_t i = 0; i < count; i++) // (of one with an epilogue the product is among them)
+        if (choices[i].shape.epilogue == FT_GEMM_NO_EPILOGUE) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    if (ft_device_product_remark(t->room.device)[0] != '\0') ft_warn("%s", ft_device_product_remark(t->room.device));
     if (json) {
         bool failed = false;
         json_t *document = json_pack("{s:i, s:I, s:I, s:f, s:f}", "format_version", 1, "products", (json_int_t)count, "sizes", (json_int_t)sizes,

@@ -148,11 +148,20 @@ static ft_status take(ft_trainer *t, const ft_gemm_cache *c, const wanted *w, co
     FT_TRY(ft_gemm_tuning_save(device, own, &count));
     FT_TRY(ft_sha256_file(own, t->room.gemm_tuning));
     const ft_gemm_choice *choices = ft_gemms_choices(device, &count);
-    for (size_t i = 0; i < count; i++)
+    size_t plain = 0, ours = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (choices[i].shape.epilogue != FT_GEMM_NO_EPILOGUE) { // whose product is among the others
+            ours += choices[i].algorithm.data[0] == FT_GEMM_OWN;
+            continue;
+        }
+        plain++;
         best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    }
+    if (ft_device_product_remark(device)[0] != '\0') ft_warn("%s", ft_device_product_remark(device));
+    if (plain < count) ft_info("gemm       %zu of %zu products with an activation are one kernel of our own, which was faster", ours, count - plain);
     ft_info("gemm       %zu tuned products of %zu size%s of micro-batches: %.1f us in all, %.1f with cuBLASLt's first "
             "choices  %s",
-            count, w->count, w->count == 1 ? "" : "s", best, first, c->path);
+            plain, w->count, w->count == 1 ? "" : "s", best, first, c->path);
     return FT_OK;
 }
 

@@ -499,6 +499,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         return own_ops(device)->op(device, args);                                                                     \
     }
+PLAIN(product_activation)
 PLAIN(sequence_mean_backward)
 PLAIN(cross_entropy)
 PLAIN(weighted_cross_entropy)

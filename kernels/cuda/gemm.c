@@ -48,7 +48,7 @@ static int32_t alignment(const void *data) {
     return lowest == 0 || lowest > 256 ? 256 : (int32_t)lowest;
 }
 
-static ft_gemm_shape key_of(const ft_gemm_args *g) {
+ft_gemm_shape ft_cuda_gemm_shape(const ft_gemm_args *g) {
     ft_gemm_shape key;
     memset(&key, 0, sizeof key);
     key.m = g->c.rows;
@@ -159,7 +159,7 @@ static ft_status choose(ft_device *device, ft_cuda_gemms *gemms, gemm_plan *p) {
 }
 
 static ft_status find_plan(ft_device *device, ft_cuda_gemms *gemms, const ft_gemm_args *g, gemm_plan **plan) {
-    ft_gemm_shape key = key_of(g);
+    ft_gemm_shape key = ft_cuda_gemm_shape(g);
     gemm_plan *p = &gemms->plan[hash(&key) % SLOTS];
     *plan = p;
     if (p->ready && memcmp(&p->key, &key, sizeof key) == 0) return FT_OK;
@@ -238,6 +238,7 @@ void ft_cuda_gemms_forget(ft_device *device) {
         forget(gemms->lt, &gemms->plan[i]);
     ft_gemm_tuning_free(gemms->tuning);
     gemms->tuning = NULL;
+    memset(ft_cuda_of(device)->kernels->ways, 0, sizeof ft_cuda_of(device)->kernels->ways);
 }
 
 ft_gemm_tuning **ft_cuda_gemms_tuning(ft_device *device) { return &ft_cuda_of(device)->kernels->gemms->tuning; }

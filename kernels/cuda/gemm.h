@@ -13,6 +13,7 @@
 #include "kernels/ops/gemm_choice.h"
 
 typedef struct ft_cuda_gemms ft_cuda_gemms;
+typedef struct ft_gemm_tuning ft_gemm_tuning;
 
 // The device's context is the calling thread's. `lt` must outlive the result.
 ft_status ft_cuda_gemms_open(const ft_cublaslt *lt, ft_cuda_gemms **gemms);
@@ -34,6 +35,17 @@ void ft_cuda_gemms_forget(ft_device *device);
 // What was measured or taken up so far; until the next product.
 const ft_gemm_choice *ft_cuda_gemms_choices(const ft_device *device, size_t *count);
 
+// ---- for product.c --------------------------------------------------------------------------------------------------------
+
+// What a plan of this product goes by.
+ft_gemm_shape ft_cuda_gemm_shape(const ft_gemm_args *args);
+// A product with an epilogue: its way was chosen. *found: it was.
+void ft_gemm_tuning_find_way(ft_gemm_tuning *tuning, const ft_gemm_shape *shape, bool *own, bool *found);
+// Measures the two ways and notes the faster one. Equal ones, and a kernel of ours that does not run: in two.
+typedef ft_status ft_gemm_queue_function(ft_device *device, const void *what);
+ft_status ft_gemm_tuning_measure_way(ft_gemm_tuning *tuning, ft_device *device, const ft_gemm_shape *shape, ft_gemm_queue_function *in_two,
+                                     ft_gemm_queue_function *in_one, const void *what, bool *own);
+
 // ---- for gemm_tuning.c ----------------------------------------------------------------------------------------------------
 
 // A product that is described and waits for an algorithm.
@@ -44,7 +56,6 @@ typedef struct ft_gemm_call {
     bool copies_bias;
     const ft_gemm_args *args;
 } ft_gemm_call;
-typedef struct ft_gemm_tuning ft_gemm_tuning;
 // The algorithm that was chosen for this shape. *found: there is one.
 ft_status ft_gemm_tuning_find(ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
                               const ft_gemm_shape *shape, ft_lt_algorithm *algorithm, bool *found);

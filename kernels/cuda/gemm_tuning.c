@@ -102,17 +102,28 @@ typedef struct stop_watch {
     ft_cu_event begin, end;
 } stop_watch;
 
+// A product by one algorithm.
+typedef struct one_product {
+    ft_lt_handle handle;
+    const ft_gemm_call *call;
+    const ft_lt_algorithm *algorithm;
+} one_product;
+static ft_status queue_product(ft_device *device, const void *what) {
+    const one_product *p = what;
+    return ft_cuda_gemm_queue(device, p->handle, p->call, p->algorithm);
+}
+
 // The best of some rounds: what disturbs only ever adds. The first one, which may load code, is not looked at.
-// *refused: the error is cuBLASLt's, which does not run this algorithm; the device is as it was.
-static ft_status time_one(ft_device *device, ft_lt_handle handle, const ft_gemm_call *call, const ft_lt_algorithm *algorithm,
-                          const stop_watch *watch, float *best, bool *refused) {
+// *refused: it cannot be queued, as cuBLASLt does not run an algorithm; the device is as it was.
+static ft_status time_one(ft_device *device, ft_gemm_queue_function *queue, const void *what, const stop_watch *watch, float *best,
+                          bool *refused) {
     ft_cuda *cuda = ft_cuda_of(device);
     *best = INFINITY;
     *refused = false;
     for (int round = 0; round <= FT_GEMM_ROUNDS; round++) {
         float milliseconds;
         FT_TRY(FT_CUDA(cuda->driver, event_record, watch->begin, cuda->stream));
-        ft_status queued = ft_cuda_gemm_queue(device, handle, call, algorithm);
+        ft_status queued = queue(device, what);
         if (queued != FT_OK) return *refused = FT_CUDA(cuda->driver, stream_synchronize, cuda->stream) == FT_OK, queued;
         FT_TRY(FT_CUDA(cuda->driver, event_record, watch->end, cuda->stream));
         FT_TRY(FT_CUDA(cuda->driver, event_synchronize, watch->end));
@@ -129,7 +140,8 @@ static ft_status time_all(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handl
     for (int i = 0; i < count; i++) {
         float microseconds;
         bool refused;
-        ft_status status = time_one(device, handle, call, &offered[i].algorithm, watch, &microseconds, &refused);
+        const one_product product = {handle, call, &offered[i].algorithm};
+        ft_status status = time_one(device, queue_product, &product, watch, &microseconds, &refused);
         if (i > 0 && refused) { // passed over: only the heuristic's first choice must run, as it does untuned
             ft_error_clear();
             continue;
@@ -144,16 +156,66 @@ static ft_status time_all(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handl
     return add(tuning, &choice);
 }
 
+// Close it in any case.
+static ft_status watch_open(const ft_cuda_driver *driver, stop_watch *watch) {
+    *watch = (stop_watch){NULL, NULL};
+    const int asked = ft_stop_signal(); // a shape takes less than a second, those of a run may take minutes
+    if (asked != 0) return ft_fail(ft_stop_status(asked), NULL, "stopped while matrix products are measured");
+    FT_TRY(FT_CUDA(driver, event_create, &watch->begin, 0));
+    return FT_CUDA(driver, event_create, &watch->end, 0);
+}
+static void watch_close(const ft_cuda_driver *driver, stop_watch *watch) {
+    if (watch->begin != NULL) (void)driver->event_destroy(watch->begin);
+    if (watch->end != NULL) (void)driver->event_destroy(watch->end);
+}
+
 ft_status ft_gemm_tuning_measure(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handle handle, const ft_gemm_call *call,
                                  const ft_gemm_shape *shape, const ft_lt_choice *offered, int count, ft_lt_algorithm *algorithm) {
     const ft_cuda_driver *driver = ft_cuda_of(device)->driver;
-    stop_watch watch = {NULL, NULL};
-    const int asked = ft_stop_signal(); // a shape takes less than a second, those of a run may take minutes
-    if (asked != 0) return ft_fail(ft_stop_status(asked), NULL, "stopped while matrix products are measured");
-    ft_status status = FT_CUDA(driver, event_create, &watch.begin, 0);
-    if (status == FT_OK) status = FT_CUDA(driver, event_create, &watch.end, 0);
+    stop_watch watch;
+    ft_status status = watch_open(driver, &watch);
     if (status == FT_OK) status = time_all(tuning, device, handle, call, shape, offered, count, &watch, algorithm);
-    if (watch.begin != NULL) (void)driver->event_destroy(watch.begin);
-    if (watch.end != NULL) (void)driver->event_destroy(watch.end);
+    watch_close(driver, &watch);
     return status;
+}
+
+// ---- products with an epilogue ------------------------------------------------------------------------------------------
+
+void ft_gemm_tuning_find_way(ft_gemm_tuning *tuning, const ft_gemm_shape *shape, bool *own, bool *found) {
+    *found = false;
+    for (size_t i = 0; i < tuning->count && !*found; i++) {
+        ft_gemm_choice *c = &tuning->choices[i];
+        if (memcmp(&c->shape, shape, sizeof *shape) != 0) continue;
+        *own = c->algorithm.data[0] == FT_GEMM_OWN;
+        *found = c->asked = true;
+    }
+}
+
+static ft_status time_ways(ft_device *device, ft_gemm_queue_function *in_two, ft_gemm_queue_function *in_one, const void *what,
+                           const stop_watch *watch, ft_gemm_choice *choice) {
+    float microseconds;
+    bool refused;
+    FT_TRY(time_one(device, in_two, what, watch, &choice->first_microseconds, &refused));
+    choice->microseconds = choice->first_microseconds;
+    ft_status status = time_one(device, in_one, what, watch, &microseconds, &refused);
+    if (refused) return ft_error_clear(), FT_OK;
+    FT_TRY(status);
+    if (microseconds >= choice->microseconds) return FT_OK;
+    choice->microseconds = microseconds;
+    choice->algorithm.data[0] = FT_GEMM_OWN;
+    return FT_OK;
+}
+
+ft_status ft_gemm_tuning_measure_way(ft_gemm_tuning *tuning, ft_device *device, const ft_gemm_shape *shape, ft_gemm_queue_function *in_two,
+                                     ft_gemm_queue_function *in_one, const void *what, bool *own) {
+    const ft_cuda_driver *driver = ft_cuda_of(device)->driver;
+    ft_gemm_choice choice = {.shape = *shape, .asked = true};
+    stop_watch watch;
+    FT_TRY(in_two(device, what)); // whose product finds its own algorithm first
+    ft_status status = watch_open(driver, &watch);
+    if (status == FT_OK) status = time_ways(device, in_two, in_one, what, &watch, &choice);
+    watch_close(driver, &watch);
+    FT_TRY(status);
+    *own = choice.algorithm.data[0] == FT_GEMM_OWN;
+    return add(tuning, &choice);
 }

@@ -1,5 +1,6 @@
 #include "kernels/cuda/kernels.h"
 #include "base/arena.h"
+#include "kernels/cuda/product.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static ft_status load(ft_cuda *cuda, ft_cuda_kernels *k) {
     FT_TRY(ft_cuda_gemms_open(k->lt, &k->gemms));
     k->ops = k->module.table->ops;
     k->ops.gemm = ft_cuda_gemm;
-    return FT_OK;
+    k->ops.product_activation = ft_cuda_chosen_product_activation;
+    return ft_cuda_products_asked(cuda, k->module.table->targets);
 }
 
 static ft_status open_on(const ft_cuda_driver *driver, int ordinal, ft_device **device) {

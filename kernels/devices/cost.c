@@ -57,6 +57,15 @@ ft_cost ft_activation_forward_cost(const ft_activation_forward_args *a) {
     return (ft_cost){20 * elements(a->x), bytes(a->x) + bytes(a->h) + bytes(a->y), 0};
 }
 
+// h is written and not read again.
+ft_cost ft_product_activation_cost(const ft_product_activation_args *a) {
+    const ft_gemm_args product = ft_product_activation_product(a);
+    ft_cost cost = ft_gemm_cost(&product);
+    cost.flops += 20 * elements(a->y);
+    if (a->h.data != NULL) cost.bytes += bytes(a->y);
+    return cost;
+}
+
 ft_cost ft_activation_backward_cost(const ft_activation_backward_args *a) {
     return (ft_cost){30 * elements(a->h), bytes(a->h) + bytes(a->dy) + bytes(a->dx) + bytes(a->y), 0};
 }

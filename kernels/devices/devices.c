@@ -107,6 +107,10 @@ const char *ft_device_remark(const ft_device *device) {
     return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ft_cuda_of(ft_device_under(device))->remark : "";
 }
 
+const char *ft_device_product_remark(const ft_device *device) {
+    return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ft_cuda_of(ft_device_under(device))->product_remark : "";
+}
+
 const char *ft_device_attention(const ft_device *device) {
     static const char *const names[] = {"mma.sync", "wgmma", "owner", "auto", "unknown", "mma.sync"}; // as in path.h
     const ft_attention_path asked = ft_attention_path_asked();

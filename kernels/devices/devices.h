@@ -34,6 +34,8 @@ ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
 ft_target ft_cuda_target(int sm_count, int compute_capability);
 // What people should hear of an open device: a part of it that is left alone, as the check at its first use has found. "": nothing.
 const char *ft_device_remark(const ft_device *device);
+// The same of products with an epilogue (ft_gemms_measure, ft_gemms_use).
+const char *ft_device_product_remark(const ft_device *device);
 // Which of its paths attention takes on tensor cores, where it has a choice: "wgmma", "mma.sync"...; "" of a device without.
 const char *ft_device_attention(const ft_device *device);
 // Does it compute bf16 and fp16 in fp32, and only round to them?

@@ -4,6 +4,15 @@
 #include "kernels/cpu/int8_plan.h"
 #include "kernels/half.h"
 #include "kernels/ops/geometry.h"
+#include "kernels/ops/product_activation.h"
+
+// Of the one and, after it, of the other.
+size_t ft_product_activation_workspace(const ft_target *target, const ft_product_activation_args *args) {
+    const ft_gemm_args product = ft_product_activation_product(args);
+    const ft_activation_forward_args rest = ft_product_activation_rest(args);
+    const size_t of_product = ft_gemm_workspace(target, &product), of_rest = ft_activation_forward_workspace(target, &rest);
+    return of_product > of_rest ? of_product : of_rest;
+}
 
 // In fp16 each by itself, one after the other.
 static size_t largest_part(const ft_target *target, const ft_gemm_args *args) {

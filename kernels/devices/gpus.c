@@ -4,6 +4,7 @@
 #include "kernels/cuda/driver/nvml.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/devices/devices.h"
+#include "kernels/devices/product_check.h"
 
 #include <stdlib.h>
 
@@ -61,11 +62,19 @@ size_t ft_gemms_library(const ft_device *device) { return ft_cuda_gemms_library(
 
 void ft_gemms_driver(const ft_device *device, char text[FT_GEMM_DRIVER]) { ft_cuda_gemms_driver(device, text); }
 
+// Choices may name kernels of our own, and measuring tries them: where they are right.
 ft_status ft_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {
+    bool own = false;
+    for (size_t i = 0; i < count; i++)
+        own = own || (choices[i].shape.epilogue != FT_GEMM_NO_EPILOGUE && choices[i].algorithm.data[0] == FT_GEMM_OWN);
+    if (own) FT_TRY(ft_cuda_product_check(ft_cuda_of(ft_device_under(device))));
     return ft_cuda_gemms_use(device, choices, count);
 }
 
-ft_status ft_gemms_measure(ft_device *device) { return ft_cuda_gemms_measure(device); }
+ft_status ft_gemms_measure(ft_device *device) {
+    FT_TRY(ft_cuda_product_check(ft_cuda_of(ft_device_under(device))));
+    return ft_cuda_gemms_measure(device);
+}
 
 void ft_gemms_forget(ft_device *device) { ft_cuda_gemms_forget(device); }
 

@@ -23,6 +23,7 @@
 #include "kernels/ops/layernorm.h"
 #include "kernels/ops/losses.h"
 #include "kernels/ops/magnitude.h"
+#include "kernels/ops/product_activation.h"
 #include "kernels/ops/rope.h"
 #include "kernels/ops/rows.h"
 #include "kernels/ops/segment_product.h"

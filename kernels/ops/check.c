@@ -165,6 +165,18 @@ ft_status ft_activation_backward_check(const ft_target *target, const ft_activat
     FT_REQUIRE_WORKSPACE(activation_backward, target, args);
 }
 
+ft_status ft_product_activation_check(const ft_target *target, const ft_product_activation_args *args) {
+    static const char op[] = "product_activation";
+    const ft_gemm_args product = ft_product_activation_product(args);
+    const ft_activation_forward_args rest = ft_product_activation_rest(args);
+    FT_REQUIRE(op, args->h.data == NULL || args->h.data != args->y.data);
+    FT_REQUIRE(op, args->y.dtype == args->x.dtype && ft_is_matrix_of(args->x.dtype, args->y, args->x.rows, args->w.rows));
+    FT_REQUIRE(op, args->h.data == NULL || args->h.dtype == args->x.dtype);
+    FT_TRY(ft_gemm_check(target, &product));
+    FT_TRY(ft_activation_forward_check(target, &rest));
+    FT_REQUIRE_WORKSPACE(product_activation, target, args);
+}
+
 ft_status ft_gated_forward_check(const ft_target *target, const ft_gated_forward_args *args) {
     static const char op[] = "gated_forward";
     int64_t rows = args->y.rows, cols = args->y.cols;

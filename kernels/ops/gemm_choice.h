@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// What follows the product in the same op (product_activation.h): h kept beside act(h), or not.
+typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_ACTIVATION_ALONE, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
 typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
 
 // Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a
@@ -16,16 +18,21 @@ typedef struct ft_gemm_shape {
     int32_t a, b, c;                   // ft_dtype
     int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
     int32_t trans_a, trans_b, accumulate, bias; // bias: ft_gemm_bias
+    int32_t epilogue, activation; // ft_gemm_epilogue, ft_activation
 } ft_gemm_shape;
 
 typedef struct ft_gemm_algorithm { // only the library that named it knows what is in it
     uint64_t data[8];
 } ft_gemm_algorithm;
 
+// Of a product with an epilogue it says which way: cuBLASLt's product and the pass behind it, whose algorithm is a choice of its own, or both in
+// a kernel of ours.
+enum { FT_GEMM_IN_TWO, FT_GEMM_OWN }; // data[0]
+
 typedef struct ft_gemm_choice {
     ft_gemm_shape shape;
     ft_gemm_algorithm algorithm;
-    float microseconds, first_microseconds; // of this one, and of what the heuristic names first
+    float microseconds, first_microseconds; // of this one, and of what the heuristic names first, or the two
     bool asked;                             // a product of this device has asked for it
 } ft_gemm_choice;
 

@@ -104,7 +104,7 @@ static void drop(on_device m) { gpu->functions->buffer_free(gpu, m.buffer, m.byt
 
 // Norm of the error and its largest element, as parts of those of the right answer. In 16 bits: three roundings one after
 // the other (probabilities or their gradients, the output that the gradient reads, the result), each of half a unit.
-static double norm_bound(ft_dtype dtype) { return dtype == FT_F32 ? 1e-6 : 3 * ldexp(1, dtype == FT_F16 ? -11 : -8); }
-static double element_bound(ft_dtype dtype) { return dtype == FT_F32 ? 4e-6 : 8 * ldexp(1, dtype == FT_F16 ? -11 : -8); }
+__attribute__((unused)) static double norm_bound(ft_dtype dtype) { return dtype == FT_F32 ? 1e-6 : 3 * ldexp(1, dtype == FT_F16 ? -11 : -8); }
+__attribute__((unused)) static double element_bound(ft_dtype dtype) { return dtype == FT_F32 ? 4e-6 : 8 * ldexp(1, dtype == FT_F16 ? -11 : -8); }
 
 #endif

@@ -21,9 +21,11 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     const ft_rows_kind kind = ft_layer_rows(pass, layer);
     FT_TRY(ft_layer_tensor(pass, kind, up->outputs, layer, "feed-forward", &saved[H]));
     // The bias goes with the product: the activation need not write h again.
-    FT_TRY(ft_linear_forward(pass, kind, up, *rows, saved[H]));
+    const bool in_one = ft_linear_may_activate(pass, kind, up);
+    if (!in_one) FT_TRY(ft_linear_forward(pass, kind, up, *rows, saved[H]));
     *out = saved[H]; // when nothing is kept the activation happens in place
     if (keep) FT_TRY(ft_layer_tensor(pass, kind, up->outputs, layer, "activation", out));
+    if (in_one) return ft_linear_activated(pass, kind, up, *rows, pass->model->activation, saved[H], *out);
     return ft_pass_activation_forward(
         pass, kind, (ft_activation_forward_args){.kind = pass->model->activation, .x = saved[H], .y = *out});
 }

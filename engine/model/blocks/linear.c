@@ -177,6 +177,30 @@ ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l
     return ft_linear_product(pass, kind, l, x, ft_linear_bias(pass, l), y);
 }
 
+// (Frozen weights of several runs are multiplied together instead.)
+bool ft_linear_may_activate(const ft_pass *pass, ft_rows_kind kind, const ft_linear *l) {
+    const ft_model *m = pass->model;
+    return ft_product_activation_may(&m->device->target, m->dtype) && !comes_apart(l) && !is_scattered(l) && !is_multiplied_as_kept(pass, l) &&
+           !ft_dora_on(l) && !ft_adapter_on(l) && !ft_together_on(pass, kind);
+}
+
+static ft_status run_activated(ft_pass *pass, ft_rows_kind kind, ft_product_activation_args args) {
+    ft_product_activation_args largest = args;
+    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
+    if (args.h.data != NULL) largest.h.rows = largest.y.rows;
+    RUN_WITH_WORKSPACE(pass, product_activation, args, largest);
+}
+
+ft_status ft_linear_activated(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_activation act, ft_tensor h, ft_tensor y) {
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK)
+        status = run_activated(pass, kind, (ft_product_activation_args){.kind = act, .x = x, .w = w.rows, .bias = ft_linear_bias(pass, l),
+                                                                        .h = h.data != y.data ? h : ft_absent(), .y = y});
+    close_factor(pass, &w);
+    return status;
+}
+
 // Part after part dx is one chain of sums, as in one product (gemm.h).
 static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
     factor w;

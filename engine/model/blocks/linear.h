@@ -15,6 +15,10 @@ ft_tensor ft_linear_columns(const ft_linear *l, int first, int count, ft_tensor 
 
 // y = x W^T + b
 ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor y);
+// h = x W^T + b and y = act(h) as one op; y may be h, which then is not kept. Of a layer that is one product of one matrix, to which nothing is
+// added, on a device that may have a kernel for it (product_activation.h): else it is two, the first of which needs no y yet.
+bool ft_linear_may_activate(const ft_pass *pass, ft_rows_kind kind, const ft_linear *l);
+ft_status ft_linear_activated(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_activation act, ft_tensor h, ft_tensor y);
 // y = x W^T + bias, of a layer of one part; bias: [outputs] of y's type, which may be another than the layer's; absent: whoever reads y adds it.
 ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y);
 // dx (=|+=) dy W

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FORMAT_VERSION = 1, LOOK_EVERY = 100 }; // milliseconds
+enum { FORMAT_VERSION = 2, LOOK_EVERY = 100 }; // 2: products with an epilogue are measured, too; milliseconds
 
 // ---- the file ---------------------------------------------------------------------------------------------------
 

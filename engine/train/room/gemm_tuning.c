@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/sha256.h"
 #include "kernels/devices/devices.h"
+#include "kernels/ops/activation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@ enum { FORMAT_VERSION = 1, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
 
 static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
 static const char *const biases[] = {"none", "in place", "copied"}; // ft_gemm_bias
+static const char *const epilogues[] = {"none", "activation", "activation alone"}; // ft_gemm_epilogue
+static const char *const ways[] = {"in two", "own"}; // of a product that has one
 
 // ---- from the file ------------------------------------------------------------------------------------------------------
 
@@ -45,6 +48,27 @@ static bool read_algorithm(const char *text, ft_gemm_algorithm *out) {
         bytes[i] = (unsigned char)(high << 4 | low);
     }
     return true;
+}
+
+// The number of a word in a list of them; `count`: it is not there.
+static int32_t number_of(const char *word, const char *const *list, int32_t count) {
+    int32_t i = 0;
+    while (i < count && strcmp(word, list[i]) != 0) i++;
+    return i;
+}
+
+static ft_status read_epilogue(const json_t *object, const char *path, size_t index, const char *algorithm, ft_gemm_choice *out) {
+    const char *epilogue, *activation;
+    ft_activation kind;
+    FT_TRY(ft_json_string(object, path, "epilogue", "", &epilogue));
+    FT_TRY(ft_json_string(object, path, "activation", "", &activation));
+    out->shape.epilogue = number_of(epilogue, epilogues, FT_GEMM_EPILOGUES);
+    if (out->shape.epilogue == FT_GEMM_EPILOGUES || out->shape.epilogue == FT_GEMM_NO_EPILOGUE)
+        return bad(path, index, "epilogue is activation or activation alone");
+    FT_TRY(ft_activation_from_name(activation, &kind));
+    out->shape.activation = (int32_t)kind;
+    out->algorithm.data[0] = (uint64_t)number_of(algorithm, ways, 2);
+    return out->algorithm.data[0] < 2 ? FT_OK : bad(path, index, "algorithm of a product with an epilogue is in two or own");
 }
 
 static ft_status read_product(const json_t *object, const char *path, size_t index, ft_gemm_choice *out) {
@@ -82,6 +106,7 @@ static ft_status read_product(const json_t *object, const char *path, size_t ind
     s->accumulate = accumulate;
     while (s->bias < 3 && strcmp(bias, biases[s->bias]) != 0) s->bias++;
     if (s->bias == 3) return bad(path, index, "bias is none, in place or copied");
+    if (json_object_get(object, "epilogue") != NULL) return read_epilogue(object, path, index, algorithm, out);
     return read_algorithm(algorithm, &out->algorithm) ? FT_OK : bad(path, index, "algorithm is no 128 hexadecimal digits");
 }
 
@@ -181,12 +206,14 @@ json_t *ft_gemm_product_json(const ft_gemm_choice *c) {
     const unsigned char *bytes = (const unsigned char *)&c->algorithm;
     char algorithm[2 * sizeof c->algorithm + 1];
     for (size_t i = 0; i < sizeof c->algorithm; i++) snprintf(algorithm + 2 * i, 3, "%02x", bytes[i]);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:[s, s, s], s:[i, i, i], s:[b, b], s:b, s:s, s:s, s:o, s:o}", "m", (json_int_t)s->m, "n",
+    const bool plain = s->epilogue == FT_GEMM_NO_EPILOGUE;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:[s, s, s], s:[i, i, i], s:[b, b], s:b, s:s, s:s, s:o, s:o, s:s*, s:s*}", "m", (json_int_t)s->m, "n",
                      (json_int_t)s->n, "k", (json_int_t)s->k, "lda", (json_int_t)s->lda, "ldb", (json_int_t)s->ldb, "ldc", (json_int_t)s->ldc,
                      "types", ft_dtype_name((ft_dtype)s->a), ft_dtype_name((ft_dtype)s->b), ft_dtype_name((ft_dtype)s->c), "align", s->align_a,
                      s->align_b, s->align_c, "transposed", s->trans_a, s->trans_b, "accumulate", s->accumulate, "bias", biases[s->bias], "algorithm",
-                     algorithm, "microseconds", ft_json_rounded(c->microseconds, 5), "first_microseconds",
-                     ft_json_rounded(c->first_microseconds, 5));
+                     plain ? algorithm : ways[c->algorithm.data[0] == FT_GEMM_OWN], "microseconds", ft_json_rounded(c->microseconds, 5), "first_microseconds",
+                     ft_json_rounded(c->first_microseconds, 5), "epilogue", plain ? NULL : epilogues[s->epilogue], "activation",
+                     plain ? NULL : ft_activation_name((ft_activation)s->activation));
 }
 
 ft_status ft_gemm_tuning_save(const ft_device *device, const char *path, size_t *products) {

@@ -3,7 +3,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/activation_function.h"
-#include "kernels/ops/activation.h"
+#include "kernels/ops/backend.h"
 
 // ---- a stretch of one row -------------------------------------------------------------------------------------------
 
@@ -198,4 +198,13 @@ FT_ISA_OP(activation_backward) {
     backward_job job = {args, ft_shares(cpu, units, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, args->h.dtype == FT_BF16 ? backward_half_task : backward_task, &job);
     return FT_OK;
+}
+
+// Two ops, each as the device has it in that type.
+FT_ISA_OP(product_activation) {
+    FT_TRY(ft_product_activation_check(&ft_cpu_of(device)->target, args));
+    const ft_gemm_args product = ft_product_activation_product(args);
+    const ft_activation_forward_args rest = ft_product_activation_rest(args);
+    FT_TRY(FT_RUN(device, gemm, &product));
+    return FT_RUN(device, activation_forward, &rest);
 }

@@ -17,6 +17,9 @@
 typedef struct ft_cuda_range ft_cuda_range;
 typedef struct ft_cuda_kernels ft_cuda_kernels; // kernels.h
 
+// Who makes products with an epilogue: what was measured to be the fastest, cuBLASLt and a pass behind it, or our own kernel (product.h).
+typedef enum ft_product_way { FT_PRODUCTS_MEASURED, FT_PRODUCTS_LIBRARY, FT_PRODUCTS_OWN } ft_product_way;
+
 typedef struct ft_cuda ft_cuda;
 struct ft_cuda {
     ft_device device; // first: an ft_device of this back end is an ft_cuda
@@ -34,7 +37,10 @@ struct ft_cuda {
     bool warpgroups;       // attention on them is right on this GPU (kernels/devices/self_check.h)
     bool disentangled_warpgroups; // and so are the backward passes of disentangled attention
     bool disentangled_forward_warpgroups; // and so is its forward pass
+    ft_product_way products; // FTENGINE_PRODUCTS
+    bool own_products, checked_products; // our own products with epilogues are right on this GPU (kernels/devices/product_check.h); that was looked at
     char remark[512];      // what whoever opened it should tell people; "": nothing
+    char product_remark[512]; // the same, when matrix products are measured or chosen
 };
 
 static inline ft_cuda *ft_cuda_of(ft_device *device) { return (ft_cuda *)device; }

@@ -6,8 +6,9 @@
 //     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
 //     ft_wgmma_of_rows<T>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // or with nothing in registers
 //     ft_wgmma_of_tiles<T, true, true>(sums, ft_wgmma_columns(left_tile, bytes, n), ft_wgmma_columns(tile, bytes, n), add); // or by columns
+//     ft_wgmma_wide<T, false>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // 256 columns
 //     ft_wgmma_commit();         // they are a group now
-//     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done
+//     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done (without `sums`: they stay the products', which go on adding)
 //     ft_wgmma_hold(left);       // others may come into its registers
 //
 // Each warp has 16 rows; sums and the left operand lie in its registers as those of mma.m16n8k16 do (fragment.h): sums[n] are the 16 x 8
@@ -67,6 +68,10 @@ FT_DEVICE uint64_t ft_wgmma_made_here(uint64_t descriptor) {
     asm volatile("" : "+l"(descriptor));
     return descriptor;
 }
+FT_DEVICE int ft_wgmma_made_here(int number) { // and any number
+    asm volatile("" : "+r"(number));
+    return number;
+}
 template <int N> FT_DEVICE void ft_wgmma_fence(float (&sums)[N][4]) {
     ft_wgmma_hold(sums);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -80,11 +85,14 @@ template <int N> FT_DEVICE void ft_wgmma_fence_new(float (&sums)[N][4]) {
             asm volatile("" : "=f"(sums[n][e])::"memory");
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+// Between products whose sums nobody else has touched since the last fence.
+FT_DEVICE void ft_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 FT_DEVICE void ft_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int NEWEST, int N> FT_DEVICE void ft_wgmma_wait(float (&sums)[N][4]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(NEWEST) : "memory");
     ft_wgmma_hold(sums);
 }
+template <int NEWEST> FT_DEVICE void ft_wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(NEWEST) : "memory"); }
 
 // Of eight columns, and of many: operands and their names.
 #define FT_SUMS_8(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
@@ -93,11 +101,20 @@ template <int NEWEST, int N> FT_DEVICE void ft_wgmma_wait(float (&sums)[N][4]) {
 #define FT_SUMS_128                                                                                                    \
     FT_SUMS_64, FT_SUMS_8(8), FT_SUMS_8(9), FT_SUMS_8(10), FT_SUMS_8(11), FT_SUMS_8(12), FT_SUMS_8(13), FT_SUMS_8(14), \
         FT_SUMS_8(15)
+#define FT_SUMS_256                                                                                                     \
+    FT_SUMS_128, FT_SUMS_8(16), FT_SUMS_8(17), FT_SUMS_8(18), FT_SUMS_8(19), FT_SUMS_8(20), FT_SUMS_8(21),              \
+        FT_SUMS_8(22), FT_SUMS_8(23), FT_SUMS_8(24), FT_SUMS_8(25), FT_SUMS_8(26), FT_SUMS_8(27), FT_SUMS_8(28),        \
+        FT_SUMS_8(29), FT_SUMS_8(30), FT_SUMS_8(31)
 #define FT_NAMES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define FT_NAMES_64 FT_NAMES_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define FT_NAMES_128                                                                                                   \
     FT_NAMES_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "    \
                 "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define FT_NAMES_256                                                                                                   \
+    FT_NAMES_128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                  \
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                    \
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "        \
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define FT_WGMMA(shape, type, names, sums, left, right, adds, columns)                                                 \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds ", 0;\n"                                                     \
                  "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" names "}, " left ", " right          \
@@ -133,14 +150,29 @@ template <class T, bool LEFT_COLUMNS, bool COLUMNS> FT_DEVICE void ft_wgmma_of_t
     if constexpr (std::is_same<T, __half>::value) FT_WGMMA_OF_TILES("f16");
     else FT_WGMMA_OF_TILES("bf16");
 }
+#define FT_WGMMA_WIDE(type)                                                                                            \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                         \
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" FT_NAMES_256                        \
+                 "}, %128, %129, p, 1, 1, 0, %131;\n}"                                                                 \
+                 : FT_SUMS_256                                                                                         \
+                 : "l"(a), "l"(b), "r"(int(add)), "n"(int(COLUMNS))                                                    \
+                 : "memory")
+// The same for 256 columns; the left operand by rows.
+template <class T, bool COLUMNS> FT_DEVICE void ft_wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, bool add) {
+    if constexpr (std::is_same<T, __half>::value) FT_WGMMA_WIDE("f16");
+    else FT_WGMMA_WIDE("bf16");
+}
+#undef FT_WGMMA_WIDE
 #undef FT_WGMMA_OF_TILES
 #undef FT_WGMMA_128
 #undef FT_WGMMA_64
 #undef FT_WGMMA_32
 #undef FT_WGMMA
+#undef FT_NAMES_256
 #undef FT_NAMES_128
 #undef FT_NAMES_64
 #undef FT_NAMES_32
+#undef FT_SUMS_256
 #undef FT_SUMS_128
 #undef FT_SUMS_64
 #undef FT_SUMS_32

@@ -71,15 +71,18 @@ SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const left_operand
 
 template <int N> inline void ft_wgmma_hold(unsigned (&)[N][4]) {} // for the compiler of the chip's code
 inline uint64_t ft_wgmma_made_here(uint64_t descriptor) { return descriptor; }
+inline int ft_wgmma_made_here(int number) { return number; }
 template <int N> inline void ft_wgmma_fence(float (&)[N][4]) { simt::product_fence(); }
 template <int N> inline void ft_wgmma_fence_new(float (&sums)[N][4]) { // what was in them is gone
     memset(static_cast<void *>(&sums[0][0]), 0xff, sizeof sums);
     simt::product_fence();
 }
+inline void ft_wgmma_fence() { simt::product_fence(); }
 inline void ft_wgmma_commit() { simt::product_commit(); }
 template <int NEWEST, int N> inline void ft_wgmma_wait(float (&sums)[N][4], simt::site where = simt::site::here()) {
     simt::product_wait(&sums[0][0], NEWEST, where);
 }
+template <int NEWEST> inline void ft_wgmma_wait(simt::site where = simt::site::here()) { simt::product_wait(nullptr, NEWEST, where); }
 template <class T, int N, bool COLUMNS>
 inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, simt::site where = simt::site::here()) {
     simt::multiply_group<T, N, COLUMNS>(d, {{a[0], a[1], a[2], a[3]}, 0}, b, add, where);
@@ -88,6 +91,10 @@ inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, b
 template <class T, bool LEFT_COLUMNS, bool COLUMNS>
 inline void ft_wgmma_of_tiles(float (&d)[8][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
     simt::multiply_group<T, 64, COLUMNS, LEFT_COLUMNS>(d, {{}, a}, b, add, where);
+}
+template <class T, bool COLUMNS>
+inline void ft_wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
+    simt::multiply_group<T, 256, COLUMNS, false>(d, {{}, a}, b, add, where);
 }
 
 #endif

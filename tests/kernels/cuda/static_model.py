@@ -15,6 +15,9 @@ Products of warpgroups (HGMMA; sm_90a) have the whole tensor peak, mma.sync on t
 that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, the left one too
 where it is in no register, and the copy engine writes what they read there once for all warpgroups of a block. A kernel with both (HYBRID)
 has the part of wgmma's peak that all of its products come to.
+Products of our own (kernels/cuda/products): a tile of 128 x 256 numbers and PRODUCT_TERMS terms. Tensor cores and shared memory (both operands, what the
+copy engine writes, the way of the sums to the epilogue) go on beside each other; while two warpgroups put their sums there, tensor cores stand still. The
+epilogue's three warps, which work beside the products, take its cycles as well; where those are more, they bind.
 Kernels bound by memory (the formula of an activation is chosen at run time: of all of them the dearest way counts): bytes an
 element come from tests/emulator/pieces/counts.txt, where the emulator counted them, L2's share with every sector that is written.
 The part of the memory's bandwidth that is left is the smallest of
@@ -31,6 +34,7 @@ there any more, fails. --write renews those of the chips that the module has cod
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -97,6 +101,9 @@ HYBRID_SHARED, HYBRID_THREADS = 4 * 32 * 128 + 7 * 64 * 128 + 8 * 16 * 72 * 2 + 
 # The same forward, whose turn is one of two steps; three tiles of values, four of own tables, four chunks of keys, eight of the other table
 HYBRID["disentangled_warpgroup_forward"] = (r"disentangled_warpgroup_forwardI13__nv_bfloat16", "disentangled_forward")
 FORWARD_SHARED = 7 * 32 * 128 + 12 * 16 * 72 * 2
+# Products of our own: name, pattern, warps of the epilogue; tiles, threads and bytes of shared memory as in kernels/cuda/products/tiles.h
+PRODUCTS = {"product_activation": (r"product_activationI13__nv_bfloat16E", 3)}
+PRODUCT_TERMS, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STAGE, PRODUCT_THREADS, PRODUCT_SHARED = 1024, 128, 256, 49152, 384, 3 * 49152 + 65536 + 2048 + 80
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
 HALF = "I13__nv_bfloat16Lb1E"
@@ -428,6 +435,35 @@ def warpgroup_rows(code, registers, tensor):
             yield row
 
 
+def product_rows(code, registers):
+    for (arch, name), body in sorted(code.items()):
+        for title, (pattern, warps) in PRODUCTS.items():
+            if arch != "sm_90a" or not re.search(pattern, name):
+                continue
+            chip, conditions = CHIPS[arch], {a for a, t in body if t.startswith("@")}
+            around = [l for l in loops(body) if l[1] in conditions]
+            main = min((l for l in around if "HGMMA" in kinds(body, l)), key=lambda l: l[1] - l[0])
+            texts = [t for _, t in turn(body, *main, lambda t: base(t) == "HGMMA")]
+            terms = 16 * sum(base(t) == "HGMMA" for t in texts)
+            turns, pipes = PRODUCT_TERMS // terms, cycles(texts, chip)
+            # two warps of a partition multiply; the sums go out behind their loop, as far as the last store of them
+            out = [i for i, (a, t) in enumerate(body) if a > main[1] and base(t) == "STS"]
+            way = [t for a, t in body[next(i for i, (a, _) in enumerate(body) if a > main[1]) : out[PRODUCT_COLUMNS // 4 - 1] + 1]]
+            # a unit of eight numbers of a row a lane, by the dearest formula and by erf's GELU, which alone has an exponential, a reciprocal and no branch
+            rows = [[t for _, t in turn(body, *l, lambda t: base(t) in ("STG", "LDS"))] for l in around if {"STG", "LDS"} <= kinds(body, l)
+                    and not any(inside(m, l) for m in around) and "HGMMA" not in kinds(body, l)]
+            unit = max((texts for texts in rows if sum(base(t) == "MUFU" for t in texts) == 16), key=lambda t: sum(base(x) == "FFMA" for x in t))
+            staged = 2 * PRODUCT_ROWS * PRODUCT_COLUMNS * 2 / 128
+            tile = {"tensor": 2 * turns * pipes["tensor"], "shared": turns * (2 * pipes["shared"] + PRODUCT_STAGE / 128) + staged, "issue": 2 * turns * pipes["issue"]}
+            of_epilogue = math.ceil(PRODUCT_ROWS / warps) * max(cycles(unit, chip).values())
+            tile = {pipe: n + 2 * max(cycles(way, chip).values()) for pipe, n in tile.items()} | {"epilogue": of_epilogue}
+            bound = max(tile, key=tile.get)
+            part = 2 * turns * pipes["tensor"] / tile[bound]
+            yield {"arch": arch, "kernel": title, "instructions": len(texts), "out": len(way), "unit": len(unit), "epilogue": of_epilogue, "tile": tile[bound], "bound": bound,
+                   "part": part, "warps": warps_resident(chip, registers[arch, name][0], PRODUCT_SHARED, PRODUCT_THREADS), "registers": registers[arch, name][0],
+                   "tflops": tflops(chip, PRODUCT_ROWS * PRODUCT_COLUMNS * PRODUCT_TERMS * 2, tile[bound]) / 4}
+
+
 def most_awaited(texts):
     """Bytes of a lane that are on their way at most: loads that were begun before one of them, or an earlier one, is used. Narrow
     ones are not of whole units: one thread's at the end of its rows, or numbers that all share."""
@@ -521,13 +557,13 @@ def misses(tensor, memory):
             yield f"{key}: {part:.0%} {words} meets the target of {target:.0%}; MISSES need not name it"
 
 
-def limits_of(tensor, groups, memory, labels):
+def limits_of(tensor, groups, products, memory, labels):
     """{row: what is held against the next module's}; labels: what a chip's rows are called."""
     def numbers(row, of):
         return {"instructions": of["instructions"], "part": round(of["part"], 3), "warps": row["warps"]}
 
     found = {f"{labels[r['arch']]} {r['kernel']} {r['head_dim']} {key}": numbers(r, r[key]) for r in tensor + groups for key in ("plain", "dropout")}
-    return found | {f"{labels[r['arch']]} {r['kernel']}": numbers(r, r) for r in memory}
+    return found | {f"{labels[r['arch']]} {r['kernel']}": numbers(r, r) for r in products + memory}
 
 
 def drops(seen, limits):
@@ -577,8 +613,9 @@ def main():
     lend(code, registers, "sm_80", "sm_89")
     tensor, memory = list(tensor_rows(code, registers)), list(memory_rows(code, registers, read_counts(options.counts)))
     groups = list(warpgroup_rows(code, registers, tensor))
+    products = list(product_rows(code, registers))
     labels = {arch: arch if arch in compiled_for else f"{arch}/sm_80" for arch in CHIPS}
-    seen = limits_of(tensor, groups, memory, labels)
+    seen = limits_of(tensor, groups, products, memory, labels)
 
     if options.markdown:
         print("| chip | kernel | head size | warps | instructions, HMMA | part of the tensor peak at most | with dropout |")
@@ -599,6 +636,14 @@ def main():
             r = row[key]
             cells.append(("" if key == "plain" else f"{r['instructions']}: ") +
                          f"{r['part']:.1%} ({r['bound']}), {r['tflops']:.0f} ({r['beside']:.0f})")
+        print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
+    if options.markdown:
+        print(f"\n| chip | kernel of our own, {PRODUCT_TERMS} terms | registers, warps | instructions a turn of 64 terms, sums out | epilogue: instructions of eight numbers a lane, cycles a tile "
+              "| cycles a tile | part of wgmma's peak at most | TFLOP/s |")
+        print("|---|---|---|---|---|---|---|---|")
+    for row in products:
+        cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], f"{row['registers']}, {row['warps']}", f"{row['instructions']}, {row['out']}",
+                 f"{row['unit']}, {row['epilogue']:.0f}", f"{row['tile']:.0f}", f"{row['part']:.1%} ({row['bound']})", f"{row['tflops']:.0f}"]
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
     if options.markdown:
         print("\n| chip | kernel | registers, warps | instructions | bytes an element | sectors asked for / needed, read and written "

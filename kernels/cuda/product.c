@@ -1,0 +1,92 @@
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/opened.h"
+#include "kernels/cuda/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- what is asked for ------------------------------------------------------------------------------------------------
+
+bool ft_cuda_has_own_products(const ft_cuda *cuda, const char *targets) {
+    return cuda->device.target.compute_capability == 90 && strstr(targets, "sm_90a") != NULL;
+}
+
+ft_status ft_cuda_products_asked(ft_cuda *cuda, const char *targets) {
+    static const char *const names[] = {"auto", "cublaslt", "own"};
+    const char *text = getenv(FT_PRODUCTS_NAME);
+    int way = 0;
+    while (text != NULL && text[0] != '\0' && way < 3 && strcmp(text, names[way]) != 0) way++;
+    if (way == 3) return ft_fail(FT_INVALID, FT_PRODUCTS_NAME, "'%s' is neither own, cublaslt nor auto", text);
+    cuda->products = (ft_product_way)way;
+    cuda->own_products = way == FT_PRODUCTS_OWN;
+    if (way != FT_PRODUCTS_OWN || ft_cuda_has_own_products(cuda, targets)) return FT_OK;
+    return ft_fail(FT_NO_DEVICE, FT_PRODUCTS_NAME, "own is for compute capability 9.0 and kernels for sm_90a; %s has %d.%d, and these are for %s: leave it out", cuda->name,
+                   cuda->device.target.compute_capability / 10, cuda->device.target.compute_capability % 10, targets);
+}
+
+// ---- the two ways -----------------------------------------------------------------------------------------------------
+
+static ft_status in_two(ft_device *device, const void *what) {
+    const ft_product_activation_args *a = what;
+    const ft_gemm_args product = ft_product_activation_product(a);
+    const ft_activation_forward_args rest = ft_product_activation_rest(a);
+    FT_TRY(ft_cuda_gemm(device, &product));
+    return ft_cuda_of(device)->kernels->ops.activation_forward(device, &rest);
+}
+
+static ft_status in_one(ft_device *device, const void *what) {
+    return ft_cuda_of(device)->kernels->module.table->ops.product_activation(device, what);
+}
+
+// ---- which --------------------------------------------------------------------------------------------------------------
+
+static ft_gemm_shape shape_of(const ft_product_activation_args *a) {
+    const ft_gemm_args product = ft_product_activation_product(a);
+    ft_gemm_shape shape = ft_cuda_gemm_shape(&product);
+    shape.epilogue = a->h.data != NULL ? FT_GEMM_ACTIVATION : FT_GEMM_ACTIVATION_ALONE;
+    shape.activation = (int32_t)a->kind;
+    return shape;
+}
+
+static uint64_t hash(const ft_gemm_shape *shape) { // FNV-1a
+    const unsigned char *bytes = (const unsigned char *)shape;
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof *shape; i++)
+        h = (h ^ bytes[i]) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
+static ft_status choose(ft_device *device, const ft_gemm_shape *shape, const void *what, bool *own) {
+    ft_gemm_tuning *tuning = *ft_cuda_gemms_tuning(device);
+    bool found = false;
+    *own = false;
+    if (tuning == NULL) return FT_OK;
+    ft_gemm_tuning_find_way(tuning, shape, own, &found);
+    if (found || !ft_gemm_tuning_measures(tuning)) return FT_OK;
+    return ft_gemm_tuning_measure_way(tuning, device, shape, in_two, in_one, what, own);
+}
+
+// Without choices, and without a kernel that could be chosen, nothing is looked up.
+static ft_status takes_own(ft_device *device, const ft_product_activation_args *a, bool *own) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    *own = false;
+    if (!cuda->own_products || !ft_product_activation_own(a)) return FT_OK;
+    if (cuda->products == FT_PRODUCTS_OWN) return *own = true, FT_OK;
+    const ft_gemm_shape shape = shape_of(a);
+    ft_cuda_way *way = &cuda->kernels->ways[hash(&shape) % FT_CUDA_WAYS];
+    if (!way->known || memcmp(&way->shape, &shape, sizeof shape) != 0) {
+        *way = (ft_cuda_way){.known = false};
+        FT_TRY(choose(device, &shape, a, &way->own));
+        way->shape = shape;
+        way->known = true;
+    }
+    *own = way->own;
+    return FT_OK;
+}
+
+ft_status ft_cuda_chosen_product_activation(ft_device *device, const ft_product_activation_args *args) {
+    bool own;
+    FT_TRY(takes_own(device, args, &own));
+    return own ? in_one(device, args) : in_two(device, args);
+}

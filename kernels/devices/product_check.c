@@ -1,0 +1,175 @@
+#include "kernels/devices/product_check.h"
+
+#include "base/arena.h"
+#include "kernels/cuda/opened.h"
+#include "kernels/cuda/product.h"
+#include "kernels/devices/verdict.h"
+#include "kernels/half.h"
+#include "kernels/ops/backend.h"
+#include "kernels/ops/geometry.h"
+#include "kernels/philox.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { VERSION = 1 }; // of what is checked: another one forgets all verdicts
+static const char good[] = "good";
+
+// Two tiles of rows and two of columns, neither filled; four stages of terms, the last of which is not.
+enum { ROWS = 200, COLUMNS = 264, TERMS = 232, ROOM = 1 << 20 };
+static const ft_dtype dtypes[] = {FT_BF16, FT_F16};
+
+typedef struct places {
+    unsigned char *x, *w, *bias, *h, *y;
+    size_t x_bytes, w_bytes, bias_bytes, out_bytes;
+} places;
+
+static places place_all(unsigned char *first) {
+    places p = {.x_bytes = ROWS * TERMS * sizeof(uint16_t),
+                .w_bytes = COLUMNS * TERMS * sizeof(uint16_t),
+                .bias_bytes = COLUMNS * sizeof(uint16_t),
+                .out_bytes = ROWS * COLUMNS * sizeof(uint16_t)};
+    p.x = first;
+    p.w = p.x + ft_cuda_aligned(p.x_bytes);
+    p.bias = p.w + ft_cuda_aligned(p.w_bytes);
+    p.h = p.bias + ft_cuda_aligned(p.bias_bytes);
+    p.y = p.h + ft_cuda_aligned(p.out_bytes);
+    return p;
+}
+
+// What is drawn, as it lies on the host: x, w, bias behind one another, then h and y that come back.
+typedef struct numbers {
+    uint16_t x[ROWS][TERMS], w[COLUMNS][TERMS], bias[COLUMNS], h[ROWS][COLUMNS], y[ROWS][COLUMNS];
+} numbers;
+
+static void draw(ft_dtype dtype, uint16_t *out, size_t count, float size, uint64_t *state) {
+    for (size_t i = 0; i < count; i++) {
+        const float number = size * (float)((double)(ft_splitmix64(++*state) >> 40) * 0x1p-23 - 1.0);
+        ft_narrow(dtype, &number, &out[i], 1);
+    }
+}
+static double number_of(ft_dtype dtype, uint16_t bits) {
+    float x;
+    ft_widen(dtype, &bits, &x, 1);
+    return (double)x;
+}
+
+static ft_status run(ft_cuda *cuda, ft_dtype dtype, const places *p, numbers *n) {
+    ft_device *d = &cuda->device;
+    const ft_product_activation_args args = {.kind = FT_ACT_GELU,
+                                             .x = ft_matrix(p->x, ROWS, TERMS, dtype),
+                                             .w = ft_matrix(p->w, COLUMNS, TERMS, dtype),
+                                             .bias = ft_vector(p->bias, COLUMNS, dtype),
+                                             .h = ft_matrix(p->h, ROWS, COLUMNS, dtype),
+                                             .y = ft_matrix(p->y, ROWS, COLUMNS, dtype)};
+    FT_TRY(d->functions->upload(d, p->x, n->x, p->x_bytes));
+    FT_TRY(d->functions->upload(d, p->w, n->w, p->w_bytes));
+    FT_TRY(d->functions->upload(d, p->bias, n->bias, p->bias_bytes));
+    FT_TRY(d->functions->fill(d, p->h, 0xFF, p->out_bytes)); // NaN, before it is written
+    FT_TRY(d->functions->fill(d, p->y, 0xFF, p->out_bytes));
+    FT_TRY(cuda->kernels->module.table->ops.product_activation(d, &args));
+    FT_TRY(d->functions->download(d, n->h, p->h, p->out_bytes));
+    FT_TRY(d->functions->download(d, n->y, p->y, p->out_bytes));
+    return d->functions->sync(d);
+}
+
+// Every number against double precision: h, and y by the h that is there. `what` is "" where they are right.
+static void judge(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TEXT]) {
+    const double unit = dtype == FT_BF16 ? 0x1p-8 : 0x1p-11; // half one in the last place
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            double sum = number_of(dtype, n->bias[j]), size = fabs(sum);
+            for (int k = 0; k < TERMS; k++) {
+                const double term = number_of(dtype, n->x[i][k]) * number_of(dtype, n->w[j][k]);
+                sum += term;
+                size += fabs(term);
+            }
+            const double h = number_of(dtype, n->h[i][j]), y = number_of(dtype, n->y[i][j]), want = h * erfc(-h * sqrt(0.5)) / 2;
+            const bool right = fabs(h - sum) <= 1.01 * unit * fabs(sum) + 1e-5 * size;
+            if (right && fabs(y - want) <= 1.01 * unit * fabs(want) + 1e-5) continue;
+            snprintf(what, FT_VERDICT_TEXT, "%s of %s at row %d, column %d is %.5g, not %.5g", right ? "gelu" : "the product", ft_dtype_name(dtype), i, j,
+                     right ? y : h, right ? want : sum);
+            return;
+        }
+}
+
+static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
+    ft_device *d = &cuda->device;
+    void *on_device = NULL;
+    uint64_t state = 1;
+    numbers *n = ft_calloc(1, sizeof *n, "the results of a check");
+    if (n == NULL) return FT_NO_MEMORY;
+    ft_status status = d->functions->buffer_alloc(d, ROOM, &on_device);
+    const places p = place_all(on_device);
+    for (size_t i = 0; status == FT_OK && i < sizeof dtypes / sizeof *dtypes && what[0] == '\0'; i++) {
+        draw(dtypes[i], &n->x[0][0], ROWS * TERMS, 1, &state);
+        draw(dtypes[i], &n->w[0][0], COLUMNS * TERMS, 0.25f, &state);
+        draw(dtypes[i], n->bias, COLUMNS, 1, &state);
+        status = run(cuda, dtypes[i], &p, n);
+        if (status == FT_OK) judge(dtypes[i], n, what);
+    }
+    if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
+    free(n);
+    return status;
+}
+
+static void remark(ft_cuda *cuda, const ft_verdict *v, const char *why) {
+    snprintf(cuda->product_remark, sizeof cuda->product_remark, "products with an epilogue of our own are left alone on %s, cuBLASLt and a pass compute them: %s%s%.*s%s",
+             cuda->name, why, v->path[0] != '\0' ? " (" : "", 120, v->path, v->path[0] != '\0' ? ")" : "");
+}
+
+// Of a check that was refused: an outcome like any other where the device works on, else an error.
+static ft_status refused(ft_cuda *cuda, ft_verdict *v, ft_status status) {
+    ft_error error;
+    char what[FT_VERDICT_TEXT];
+    ft_error_save(&error);
+    snprintf(what, sizeof what, "its check failed: %.150s", ft_error_message());
+    const bool memory = status == FT_NO_MEMORY; // says nothing of the kernels
+    ft_verdict_write(v, memory ? "" : what);
+    if (memory || cuda->device.functions->sync(&cuda->device) == FT_OK) {
+        remark(cuda, v, what);
+        ft_error_clear();
+        return FT_OK;
+    }
+    ft_error_restore(&error);
+    ft_hint("this was the check of our own products with an epilogue; a run from here on goes without, as with FTENGINE_PRODUCTS=cublaslt");
+    return status;
+}
+
+static void subject_of(const ft_cuda *cuda, char *out, size_t size) {
+    const ft_cuda_module *module = &cuda->kernels->module;
+    struct stat file = {.st_size = 0};
+    (void)stat(module->path, &file);
+    snprintf(out, size, "%d %s %s driver %d %s module %s %lld %lld.%09ld", VERSION, cuda->device.place, cuda->device.description,
+             cuda->driver->version, cuda->driver->release, module->path, (long long)file.st_size, (long long)file.st_mtim.tv_sec,
+             file.st_mtim.tv_nsec);
+}
+
+ft_status ft_cuda_product_check(ft_cuda *cuda) {
+    char subject[1200], what[FT_VERDICT_TEXT] = "";
+    ft_verdict v;
+    if (cuda->device.planned || cuda->checked_products || cuda->products != FT_PRODUCTS_MEASURED) return FT_OK;
+    if (!ft_cuda_has_own_products(cuda, cuda->kernels->module.table->targets)) return FT_OK;
+    cuda->checked_products = true;
+    subject_of(cuda, subject, sizeof subject);
+    ft_verdict_open(&v, "product", subject);
+    if (v.text[0] == '\0') {
+        ft_verdict_write(&v, FT_VERDICT_BEGUN);
+        ft_status status = check_all(cuda, what);
+        if (status != FT_OK) {
+            status = refused(cuda, &v, status);
+            ft_verdict_close(&v);
+            return status;
+        }
+        snprintf(v.text, sizeof v.text, "%s", what[0] != '\0' ? what : good);
+        ft_verdict_write(&v, v.text);
+    }
+    cuda->own_products = strcmp(v.text, good) == 0;
+    if (strcmp(v.text, FT_VERDICT_BEGUN) == 0) remark(cuda, &v, FT_VERDICT_NEVER_ENDED);
+    else if (!cuda->own_products) remark(cuda, &v, v.text);
+    ft_verdict_close(&v);
+    return FT_OK;
+}
