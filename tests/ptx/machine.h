@@ -148,6 +148,7 @@ struct warp {
     uint32_t alive = 0, waiting = 0; // lanes; those that wait for others of the warp
     uint32_t pc[WARP];
     uint32_t spun_at = 0; // the test of a barrier that failed last
+    uint32_t spun = 0;    // lanes that tested in vain, since others of the warp have not: these go first
     bool as_one = true;  // all living lanes stand at pc[0], which is theirs
     enum { RUNS, AT_BARRIER, SPINS, DONE } state = RUNS;
     std::vector<unsigned char> local; // of all lanes

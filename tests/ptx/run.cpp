@@ -165,8 +165,10 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
                 w.state = warp::DONE;
                 break;
             }
-            const uint32_t ready = w.alive & ~w.waiting;
+            uint32_t ready = w.alive & ~w.waiting;
             if (ready == 0) fail("lanes wait for lanes of their warp that wait elsewhere");
+            if ((ready & ~w.spun) == 0) w.spun = 0;
+            if (!w.as_one) ready &= ~w.spun;
             uint32_t place = 0, limit, lanes = choose(w, order, ready, &place, &limit);
             const uint32_t reached = advance_in_line(w, lanes, place, limit, most - (w.now - begun), &current, &progress);
             if (reached != place) {
@@ -227,6 +229,7 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
                 w.state = warp::SPINS;
                 progress |= w.spun_at != place; // somewhere else than last time
                 w.spun_at = place;
+                w.spun |= lanes;
                 *count += w.now - begun;
                 return progress;
             }
@@ -237,6 +240,16 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
     }
     if ((*count += w.now - begun) > MOST_INSTRUCTIONS) fail("it does not end");
     return true;
+}
+
+std::string where_they_are(const block &b) {
+    std::string all;
+    for (const warp &w : b.warps) {
+        const int lane = __builtin_ctz(w.alive | 1u << 31);
+        const instruction &i = b.of->code->code[w.as_one ? w.pc[0] : w.pc[lane]];
+        if (w.state != warp::DONE) all += (all.empty() ? ": warp " : ", warp ") + std::to_string(w.number) + " at " + i.file.substr(i.file.rfind('/') + 1) + ":" + std::to_string(i.line);
+    }
+    return all;
 }
 
 void run_block(block &b, int order, uint64_t *count) {
@@ -277,7 +290,7 @@ void run_block(block &b, int order, uint64_t *count) {
         if (progress) idle = 0;
         const size_t copies = b.tensors.size(), commits = b.tensor != nullptr ? b.tensor->commits.size() : 0;
         if (copies + commits == 0) {
-            if (stuck && idle > 64) fail("all warps wait for barriers that nobody comes to");
+            if (stuck && idle > 64) fail("all warps wait for barriers that nobody comes to%s", where_they_are(b).c_str());
         } else if (stuck || (b.when == timing::RANDOM && b.draw() % 4 == 0)) {
             // Of both kinds products come last, so that what they read is overwritten first; in reverse they come first.
             const bool products = commits > 0 && (copies == 0 || (b.when == timing::RANDOM ? (b.draw() & 1) != 0 : order == REVERSE));

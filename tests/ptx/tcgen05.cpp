@@ -54,7 +54,7 @@ void by_all(uint32_t lanes) {
     if (lanes != EVERY_LANE) fail("tcgen05 without all lanes");
 }
 
-// What all of these lanes know, their own warp's done deeds included.
+// What all of these lanes know of others.
 tensor_clock known_by(warp &w, uint32_t lanes) {
     tensor_memory::of_warp &m = mine(w);
     tensor_clock least = m.counts[size_t(__builtin_ctz(lanes))];
@@ -62,7 +62,6 @@ tensor_clock known_by(warp &w, uint32_t lanes) {
         for (size_t n = 0; n < DOERS; n++)
             least[n] = std::min(least[n], m.counts[size_t(l)][n]);
     });
-    least[size_t(w.number)] = m.done();
     return least;
 }
 
@@ -76,16 +75,18 @@ bool in_flight(const tensor_product &p, uint32_t first, uint32_t count) {
     return first < begin + columns && begin < first + count;
 }
 
-// May whoever knows that much touch these columns of a quarter? `writes`: also those who read them must be known to be done.
-void check(const tensor_memory &t, const tensor_clock &known, uint32_t first, uint32_t count, int quarter, bool writes, const char *what) {
+// May a warp that knows that much of others touch these columns of a quarter? `writes`: also those who read them must be known to be done.
+void check(const tensor_memory &t, int own, const tensor_clock &known, uint32_t first, uint32_t count, int quarter, bool writes, const char *what) {
+    const auto &m = t.warps[size_t(own)];
+    const uint32_t stored = m.open_store != 0 ? m.open_store - 1 : m.deeds, loaded = m.open_load != 0 ? m.open_load - 1 : m.deeds;
     for (uint32_t c = first; c < first + count; c++) {
         const auto &column = t.columns[c * QUARTERS + size_t(quarter)];
-        if (column.writer >= 0 && known[size_t(column.writer)] < column.written) {
+        if (column.writer >= 0 && (column.writer == own ? stored : known[size_t(column.writer)]) < column.written) {
             if (column.writer == PRODUCTS) fail("%s column %u of tensor memory, of whose product it does not know that it is done", what, c);
             fail("%s column %u of tensor memory, of whose store by warp %d it does not know that it is done", what, c, column.writer);
         }
         for (size_t n = 0; writes && n < MOST_WARPS; n++)
-            if (column.read[n] > known[n]) fail("%s column %u of tensor memory, of whose load by warp %zu it does not know that it is done", what, c, n);
+            if (column.read[n] > (int(n) == own ? loaded : known[n])) fail("%s column %u of tensor memory, of whose load by warp %zu it does not know that it is done", what, c, n);
     }
 }
 
@@ -122,7 +123,7 @@ void give_back(warp &w, const instruction &i, uint32_t lanes) {
     for (const tensor_product &p : t.products)
         if (in_flight(p, begin, count)) fail("tensor memory is given back while a product is in flight");
     for (int quarter = 0; quarter < QUARTERS; quarter++)
-        check(t, known_by(w, lanes), begin, count, quarter, true, "gives back");
+        check(t, w.number, known_by(w, lanes), begin, count, quarter, true, "gives back");
     t.pieces.erase(found);
 }
 void give_up(warp &w, const instruction &, uint32_t lanes) {
@@ -141,7 +142,7 @@ uint32_t place(warp &w, const instruction &i, uint32_t lanes, const char *what, 
     must_be_allocated(t, first, count);
     for (const tensor_product &p : t.products)
         if (in_flight(p, first, count)) fail("%s columns of tensor memory from %u on that a product in flight writes", what, first);
-    check(t, known_by(w, lanes), first, count, w.number % QUARTERS, writes, what);
+    check(t, w.number, known_by(w, lanes), first, count, w.number % QUARTERS, writes, what);
     return first;
 }
 void load(warp &w, const instruction &i, uint32_t lanes) {
@@ -295,7 +296,7 @@ void multiply(warp &w, const instruction &i, uint32_t lanes) {
         // What this thread's own products wrote, the next may add to without having been told; what other warps loaded or stored it must know of.
         tensor_clock known = known_by(w, lanes);
         known[PRODUCTS] = t.landed[PRODUCTS];
-        check(t, known, first, count, quarter, true, "a product writes");
+        check(t, w.number, known, first, count, quarter, true, "a product writes");
     }
     std::vector<double> unused; // what it reads must have been handed over when it is asked for
     matrix(p.left, s.left_by_columns, s.is_half).read(*w.in, s.rows, unused);

@@ -68,7 +68,8 @@ FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_m
     }
 }
 
-// One thread asks for products: the scores of the next tile before the sums of this one, which wait for its softmax.
+// One thread asks for products: the scores of the next tile before the sums of this one, which wait for its softmax. Buffers are given back that
+// somebody waits for: a commit must not arrive where a block was that has ended.
 template <class T, int D> FT_DEVICE void multiply(unsigned char *bytes, signals *signal, unsigned columns, int tiles) {
     using p = plan<D>;
     auto scores = [&](int i) {
@@ -79,7 +80,7 @@ template <class T, int D> FT_DEVICE void multiply(unsigned char *bytes, signals 
         for (int c = 0; c < D / 16; c++)
             ft_tcgen05<T, p::KEYS, false>(columns, ft_tcgen05_rows(bytes, PATTERNS, c), ft_tcgen05_rows(bytes + p::KEYS_AT + buffer * p::BUFFER, p::KEY_TILE, c), c > 0);
         ft_tcgen05_commit(&signal->scores);
-        ft_tcgen05_commit(signal->keys_free + buffer);
+        if (i + BUFFERS < tiles) ft_tcgen05_commit(signal->keys_free + buffer);
     };
     ft_mbarrier_wait(&signal->queries, 0);
     scores(0);
@@ -98,7 +99,7 @@ template <class T, int D> FT_DEVICE void multiply(unsigned char *bytes, signals 
             ft_tcgen05<T, D, true>(columns + p::SUMS_AT, ft_tcgen05_rows(bytes + p::PROBABILITIES_AT, PATTERNS, c),
                                    ft_tcgen05_columns(bytes + p::VALUES_AT + buffer * p::BUFFER, p::KEY_TILE, c), i + c > 0);
         ft_tcgen05_commit(&signal->sums);
-        ft_tcgen05_commit(signal->values_free + buffer);
+        if (i + BUFFERS < tiles) ft_tcgen05_commit(signal->values_free + buffer);
     }
 }
 
