@@ -23,9 +23,11 @@ static const named_case all_cases[] = {
     {"window", "wgmma", 90, 4, 1, 64, 2, {290, 20}, 0, NONE, false, 40, 0, 0},
     {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH, false, 0, 0, 0},
     {"disentangled-warpgroup", "wgmma", 90, 4, 1, 64, 2, {170, 20}, 0.1f, BOTH, false, 0, 0, 0}, // three groups of chunks, strips without rows
+    {"tensor-memory", "tcgen05", 100, 4, 1, 64, 2, {290, 64}, 0.1f, NONE, false, 0, 0, 0},
     // sums that are made anew on the way; of the last one visits to the slab on the way, too
     {"rising", "mma", 80, 4, 1, 64, 1, {150}, 0, NONE, false, 0, 0, 0.1f},
     {"rising-warpgroup", "wgmma", 90, 4, 1, 64, 1, {290}, 0, NONE, false, 0, 0, 0.05f},
+    {"rising-tensor-memory", "tcgen05", 100, 4, 1, 64, 1, {290}, 0, NONE, false, 0, 0, 0.05f},
     {"rising-disentangled", "mma", 80, 4, 1, 64, 1, {240}, 0.1f, BOTH, false, 0, 0, 0.06f},
 };
 
