@@ -11,8 +11,10 @@
 
 namespace {
 
-constexpr int ROWS = FT_TENSOR_ROWS, BUFFERS = 2, ROW_WARPS = ROWS / FT_WARP, COPIES = ROW_WARPS, PRODUCTS = ROW_WARPS + 1, THREADS = (ROW_WARPS + 2) * FT_WARP;
-constexpr int PIECE = 32, PATTERNS = ROWS * FT_TENSOR_ROW; // columns of a load; bytes of 64 columns of all rows
+constexpr int ROWS = FT_TENSOR_ROWS, BUFFERS = 2, ROW_WARPS = ROWS / FT_WARP, THREADS = (ROW_WARPS + 2) * FT_WARP;
+[[maybe_unused]] constexpr int COPIES = ROW_WARPS, PRODUCTS = ROW_WARPS + 1; // these warps
+[[maybe_unused]] constexpr int PIECE = 32;
+constexpr int PATTERNS = ROWS * FT_TENSOR_ROW; // bytes of 64 columns of all rows
 
 template <int D> struct plan { // as half a multiprocessor's 227 KiB and 512 columns allow
     static constexpr int KEYS = D == 64 ? 128 : 64, KEY_TILE = KEYS * FT_TENSOR_ROW, BUFFER = D / FT_TENSOR_COLUMNS * KEY_TILE; // bytes
@@ -20,7 +22,7 @@ template <int D> struct plan { // as half a multiprocessor's 227 KiB and 512 col
     static constexpr int PROBABILITIES_AT = VALUES_AT + BUFFERS * BUFFER;
     static constexpr int SIGNALS_AT = PROBABILITIES_AT + KEYS / FT_TENSOR_COLUMNS * PATTERNS;
     static constexpr size_t SHARED = SIGNALS_AT + 128;
-    static constexpr int COLUMNS = 256, SUMS_AT = KEYS; // of tensor memory: scores, then sums
+    static constexpr int COLUMNS = 256; // of tensor memory: KEYS of scores, then D of sums
     static_assert(KEYS + D <= COLUMNS, "room for both");
 };
 
@@ -96,7 +98,7 @@ template <class T, int D> FT_DEVICE void multiply(unsigned char *bytes, signals 
         ft_tensor_heard();
 #pragma unroll
         for (int c = 0; c < p::KEYS / 16; c++)
-            ft_tcgen05<T, D, true>(columns + p::SUMS_AT, ft_tcgen05_rows(bytes + p::PROBABILITIES_AT, PATTERNS, c),
+            ft_tcgen05<T, D, true>(columns + p::KEYS, ft_tcgen05_rows(bytes + p::PROBABILITIES_AT, PATTERNS, c),
                                    ft_tcgen05_columns(bytes + p::VALUES_AT + buffer * p::BUFFER, p::KEY_TILE, c), i + c > 0);
         ft_tcgen05_commit(&signal->sums);
         if (i + BUFFERS < tiles) ft_tcgen05_commit(signal->values_free + buffer);
@@ -134,7 +136,7 @@ FT_DEVICE void soften(unsigned char *bytes, signals *signal, unsigned columns, c
     using p = plan<D>;
     constexpr int KEYS = p::KEYS;
     const int lane = int(threadIdx.x) % FT_WARP, row = int(threadIdx.x), own = row - lane, tiles = tiles_of<D>(at);
-    const unsigned scores = columns + ft_tensor_quarter(), sums = scores + p::SUMS_AT;
+    const unsigned scores = columns + ft_tensor_quarter(), sums = scores + p::KEYS;
     unsigned char *const probabilities = bytes + p::PROBABILITIES_AT;
     const ft_score_filter filter = ft_score_filter_of(problem, at);
     const float factor = problem.scale * FT_LOG2_E;
