@@ -393,9 +393,9 @@ static void test_who_gets_it(void **state) {
     backward.workspace.bytes = ft_attention_backward_workspace(&gpu->target, &backward);
     good(gpu->functions->buffer_alloc(gpu, backward.workspace.bytes, &backward.workspace.data));
     assert_int_equal(setenv("FTENGINE_ATTENTION", "flash", 1), 0);
-    failed(ft_cuda_attention_forward(gpu, &args), FT_INVALID, "'flash' is neither mma, wgmma, owner nor auto");
+    failed(ft_cuda_attention_forward(gpu, &args), FT_INVALID, "'flash' is neither mma, wgmma, tcgen05, owner nor auto");
     assert_string_equal(ft_error_where(), "FTENGINE_ATTENTION");
-    failed(ft_cuda_attention_backward(gpu, &backward), FT_INVALID, "'flash' is neither mma, wgmma, owner nor auto");
+    failed(ft_cuda_attention_backward(gpu, &backward), FT_INVALID, "'flash' is neither mma, wgmma, tcgen05, owner nor auto");
     assert_int_equal(setenv("FTENGINE_ATTENTION", "wgmma", 1), 0);
     fake.refuse("cuTensorMapEncodeTiled", 2, 1, 999);
     failed(ft_cuda_attention_forward(gpu, &args), FT_FAILED, "error 999");

@@ -240,7 +240,7 @@ static void test_who_gets_it(void **state) {
                                                     .dpos_key = ft_absent(), .dpos_query = ft_absent()};
     take_workspace(&args.workspace, ft_disentangled_attention_backward_workspace(&gpu->target, &args));
     assert_int_equal(setenv("FTENGINE_ATTENTION", "flash", 1), 0);
-    failed(ft_cuda_disentangled_attention_backward(gpu, &args), FT_INVALID, "'flash' is neither mma, wgmma, owner nor auto");
+    failed(ft_cuda_disentangled_attention_backward(gpu, &args), FT_INVALID, "'flash' is neither mma, wgmma, tcgen05, owner nor auto");
     assert_int_equal(setenv("FTENGINE_ATTENTION", "wgmma", 1), 0);
     on_device all[] = {qkv, out, lse, table};
     for (int i = 0; i < 4; i++)

@@ -4,6 +4,7 @@
 // A copy may come at any moment between its start and a wait for it: timing::EARLY is the first of them, LATE the last; until then what
 // it overwrites holds NaN.
 #include "tests/ptx/parse.h"
+#include "tests/ptx/tensor_memory.h"
 
 #include "tests/emulator/driver/fake_tensor_map.h"
 
@@ -82,11 +83,13 @@ void barrier_init(warp &w, const instruction &i, uint32_t lanes) {
 void barrier_arrive(warp &w, const instruction &i, uint32_t lanes) {
     for (int l = 0; l < WARP; l++) {
         if (!(lanes >> l & 1)) continue;
-        barrier_object &b = barrier_at(w, address_of(w, i, 0, l));
+        const uint32_t at = address_of(w, i, 0, l);
+        barrier_object &b = barrier_at(w, at);
         if (i.flags & EXPECTS) b.bytes += int64_t(w.bits(i.from[1], l));
         if (b.bytes > (1 << 20) - 1) fail("an mbarrier that waits for %lld bytes", (long long)b.bytes);
         if (--b.missing < 0) fail("an mbarrier with more arrivals than its phase has");
-        w.in->settle(b);
+        if (w.in->tensor != nullptr) w.in->tensor->arrives(w.number, at);
+        w.in->settle(at, b);
     }
 }
 // Tests whether the phase of that parity is complete: the one before the current one.
@@ -94,7 +97,9 @@ void barrier_test(warp &w, const instruction &i, uint32_t lanes) {
     uint32_t &d = *w.lanes_of<uint32_t>(i.to.slot);
     for (int l = 0; l < WARP; l++) {
         if (!(lanes >> l & 1)) continue;
-        const bool complete = (barrier_at(w, address_of(w, i, 0, l)).phase ^ 1) == (w.bits(i.from[1], l) & 1);
+        const uint32_t at = address_of(w, i, 0, l);
+        const bool complete = (barrier_at(w, at).phase ^ 1) == (w.bits(i.from[1], l) & 1);
+        if (complete && w.in->tensor != nullptr) w.in->tensor->hears(w.number, at);
         d = (d & ~(1u << l)) | uint32_t(complete) << l;
     }
 }
@@ -148,8 +153,9 @@ void nothing(warp &, const instruction &, uint32_t) {}
 
 } // namespace
 
-void block::settle(barrier_object &b) {
+void block::settle(uint32_t address, barrier_object &b) {
     if (b.missing != 0 || b.bytes != 0) return;
+    if (tensor != nullptr) tensor->complete(address);
     b.phase ^= 1;
     b.missing = b.expected;
 }
@@ -175,7 +181,7 @@ void block::land(size_t which) {
     }
     barrier_object &b = barriers.at(c.barrier);
     b.bytes -= int64_t(map.box_columns * map.box_rows) * 2;
-    settle(b);
+    settle(c.barrier, b);
 }
 
 bool decode_async(reader &r, const statement &s, instruction &i) {

@@ -90,7 +90,8 @@ struct kernel {
     std::vector<int> local;                                   // slots of 64 bits: where a lane's local memory begins
     std::vector<std::pair<int, size_t>> parameter_address;    // slots of 64 bits, and offsets
     bool has_products = false;                                // wgmma: writes of registers are dated
-    bool has_proxy = false;                                   // wgmma or tensor copies: stores are kept until a fence hands them over
+    bool has_tensor_memory = false;                           // tcgen05
+    bool has_proxy = false;                                   // products of shared memory or tensor copies: stores are kept until a fence hands them over
 };
 
 // Where a launch stands: what all blocks share.
@@ -136,6 +137,7 @@ struct sums {
 };
 
 struct block;
+struct tensor_memory; // tensor_memory.h
 
 struct warp {
     block *in;
@@ -146,6 +148,7 @@ struct warp {
     uint32_t alive = 0, waiting = 0; // lanes; those that wait for others of the warp
     uint32_t pc[WARP];
     uint32_t spun_at = 0; // the test of a barrier that failed last
+    uint32_t spun = 0;    // lanes that tested in vain, since others of the warp have not: these go first
     bool as_one = true;  // all living lanes stand at pc[0], which is theirs
     enum { RUNS, AT_BARRIER, SPINS, DONE } state = RUNS;
     std::vector<unsigned char> local; // of all lanes
@@ -199,6 +202,7 @@ struct block {
     std::vector<warp> warps;
     std::map<uint32_t, barrier_object> barriers;
     std::deque<tensor_copy> tensors;
+    std::shared_ptr<tensor_memory> tensor; // where the kernel has it
     timing when;
     uint64_t random;
 
@@ -211,7 +215,7 @@ struct block {
     void note_store(warp &w, int lane, uint32_t address, size_t bytes); // where something asks for it
     void must_be_handed_over(uint32_t address, size_t bytes, const char *to_whom);
     void land(size_t which); // a tensor copy
-    void settle(barrier_object &b);
+    void settle(uint32_t address, barrier_object &b);
 };
 
 // Memory of a lane: where an address of that space lies on the host, checked. `known`: an allocation that may be the one;

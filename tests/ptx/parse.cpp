@@ -418,7 +418,7 @@ void reader::statement_(std::string text) {
         i.guard = source(*this, text.substr(1, space - 1), type::PRED);
         text = trimmed(text.substr(space));
     }
-    for (const char *acting : {"st.", "mbarrier.arrive", "cp.async", "wgmma.wait"})
+    for (const char *acting : {"st.", "mbarrier.arrive", "cp.async", "wgmma.wait", "tcgen05."})
         i.acts |= text.compare(0, strlen(acting), acting) == 0;
     size_t end = 0;
     while (end < text.size() && (is_word(text[end]) || text[end] == ':')) end++;
@@ -437,7 +437,7 @@ void reader::statement_(std::string text) {
     } else if (op == "trap") {
         i.run = [](warp &, const instruction &, uint32_t) { fail("trap"); };
     } else if (!(decode_arithmetic(*this, s, i) || decode_conversion(*this, s, i) || decode_memory(*this, s, i) ||
-                 decode_warp(*this, s, i) || decode_async(*this, s, i) || decode_wgmma(*this, s, i))) {
+                 decode_warp(*this, s, i) || decode_async(*this, s, i) || decode_wgmma(*this, s, i) || decode_tcgen05(*this, s, i))) {
         fail("no instruction \"%s\"", s.opcode().c_str());
     }
     k->code.push_back(i);
@@ -550,7 +550,8 @@ std::unique_ptr<kernel> module::read(const std::string &name) const {
         const size_t begin = i.guard.slot < 0 ? 0 : i.text.find_first_of(" \t") + 1;
         auto is = [&](const char *what) { return i.text.compare(begin, strlen(what), what) == 0; };
         k->has_products |= is("wgmma.");
-        k->has_proxy |= is("wgmma.") || is("cp.async.bulk.");
+        k->has_tensor_memory |= is("tcgen05.");
+        k->has_proxy |= is("wgmma.") || is("tcgen05.") || is("cp.async.bulk.");
         i.moves = is("mov.") && i.from[0].slot >= 0 && i.guard.slot < 0;
         i.is_store = is("st.");
         i.writes_list = !is("wgmma.") && !i.is_store;

@@ -53,6 +53,7 @@ bool decode_memory(reader &r, const statement &s, instruction &i);
 bool decode_warp(reader &r, const statement &s, instruction &i);
 bool decode_async(reader &r, const statement &s, instruction &i);
 bool decode_wgmma(reader &r, const statement &s, instruction &i);
+bool decode_tcgen05(reader &r, const statement &s, instruction &i);
 
 } // namespace ptx
 #endif

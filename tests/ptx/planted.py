@@ -12,6 +12,12 @@ import tempfile
 import time
 
 FIELDS = ('name', 'case', 'entry', 'statement', 'which', 'edit', 'way', 'caught_by')
+# Texts of a chip of 10.0 lie beside those of 9.0.
+def texts_for(case):
+    texts = os.environ['TEXTS']
+    return os.path.join(os.path.dirname(texts), '100a') if 'tensor-memory' in case else texts
+
+
 NOTHING = {'entry': '', 'statement': ''}
 
 
@@ -48,7 +54,7 @@ def texts_of(row, folder):
 
 def run(row):
     order, timing = row['way'].split('-')
-    environment = dict(os.environ, SIMT_EXECUTOR=os.environ['MACHINE'], LD_PRELOAD=os.environ['MACHINE'], FT_PTX=os.environ['TEXTS'],
+    environment = dict(os.environ, SIMT_EXECUTOR=os.environ['MACHINE'], LD_PRELOAD=os.environ['MACHINE'], FT_PTX=texts_for(row['case']),
                        FT_PTX_TIMING=timing)
     with tempfile.TemporaryDirectory() as folder:
         if row['statement'] == 'source':

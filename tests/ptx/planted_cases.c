@@ -28,6 +28,8 @@ static const named_case all_cases[] = {
     {"rising", "mma", 80, 4, 1, 64, 1, {150}, 0, NONE, false, 0, 0, 0.1f},
     {"rising-warpgroup", "wgmma", 90, 4, 1, 64, 1, {290}, 0, NONE, false, 0, 0, 0.05f},
     {"rising-disentangled-warpgroup", "wgmma", 90, 4, 1, 64, 1, {240}, 0.1f, BOTH, false, 0, 0, 0.06f},
+    {"tensor-memory", "tcgen05", 100, 4, 1, 64, 2, {290, 64}, 0.1f, NONE, false, 0, 0, 0},
+    {"rising-tensor-memory", "tcgen05", 100, 4, 1, 64, 1, {290}, 0, NONE, false, 0, 0, 0.05f},
     {"rising-disentangled", "mma", 80, 4, 1, 64, 1, {240}, 0.1f, BOTH, false, 0, 0, 0.06f},
 };
 

@@ -43,7 +43,7 @@ void share_registers(kernel &k, const std::vector<std::pair<int, int>> &register
         auto add = [&](std::vector<int> &to, const operand &o) {
             if (o.slot >= 0 && number[size_t(o.slot)] >= 0) to.push_back(number[size_t(o.slot)]);
         };
-        const bool list_is_written = begins(i, "ld.") || begins(i, "ldmatrix.") || begins(i, "mma.") ||
+        const bool list_is_written = begins(i, "ld.") || begins(i, "ldmatrix.") || begins(i, "mma.") || begins(i, "tcgen05.ld") ||
                                      begins(i, "shfl.") || (begins(i, "mov.") && i.to.slot < 0);
         add(u.reads, i.guard), add(u.reads, i.named), add(u.writes, i.to);
         for (const operand &o : i.from)

@@ -1,5 +1,5 @@
 // run.cpp - blocks one after another, their warps in several orders, lanes of a warp where they stand.
-#include "tests/ptx/machine.h"
+#include "tests/ptx/tensor_memory.h"
 
 #include <algorithm>
 
@@ -165,8 +165,10 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
                 w.state = warp::DONE;
                 break;
             }
-            const uint32_t ready = w.alive & ~w.waiting;
+            uint32_t ready = w.alive & ~w.waiting;
             if (ready == 0) fail("lanes wait for lanes of their warp that wait elsewhere");
+            if ((ready & ~w.spun) == 0) w.spun = 0;
+            if (!w.as_one) ready &= ~w.spun;
             uint32_t place = 0, limit, lanes = choose(w, order, ready, &place, &limit);
             const uint32_t reached = advance_in_line(w, lanes, place, limit, most - (w.now - begun), &current, &progress);
             if (reached != place) {
@@ -227,6 +229,7 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
                 w.state = warp::SPINS;
                 progress |= w.spun_at != place; // somewhere else than last time
                 w.spun_at = place;
+                w.spun |= lanes;
                 *count += w.now - begun;
                 return progress;
             }
@@ -237,6 +240,16 @@ bool advance(warp &w, int order, uint64_t most, uint64_t *count) {
     }
     if ((*count += w.now - begun) > MOST_INSTRUCTIONS) fail("it does not end");
     return true;
+}
+
+std::string where_they_are(const block &b) {
+    std::string all;
+    for (const warp &w : b.warps) {
+        const int lane = __builtin_ctz(w.alive | 1u << 31);
+        const instruction &i = b.of->code->code[w.as_one ? w.pc[0] : w.pc[lane]];
+        if (w.state != warp::DONE) all += (all.empty() ? ": warp " : ", warp ") + std::to_string(w.number) + " at " + i.file.substr(i.file.rfind('/') + 1) + ":" + std::to_string(i.line);
+    }
+    return all;
 }
 
 void run_block(block &b, int order, uint64_t *count) {
@@ -263,6 +276,7 @@ void run_block(block &b, int order, uint64_t *count) {
         }
         if (!living) break;
         if (all_at_barrier) {
+            if (b.tensor != nullptr) b.tensor->all_meet();
             for (warp &w : b.warps) {
                 if (w.state != warp::AT_BARRIER) continue;
                 w.state = warp::RUNS;
@@ -274,14 +288,20 @@ void run_block(block &b, int order, uint64_t *count) {
         }
         const bool stuck = !progress && ++idle > 2;
         if (progress) idle = 0;
-        if (b.tensors.empty()) {
-            if (stuck && idle > 64) fail("all warps wait for barriers that nobody comes to");
+        const size_t copies = b.tensors.size(), commits = b.tensor != nullptr ? b.tensor->commits.size() : 0;
+        if (copies + commits == 0) {
+            if (stuck && idle > 64) fail("all warps wait for barriers that nobody comes to%s", where_they_are(b).c_str());
         } else if (stuck || (b.when == timing::RANDOM && b.draw() % 4 == 0)) {
-            b.land(b.when == timing::RANDOM ? size_t(b.draw() % b.tensors.size()) : order == REVERSE ? b.tensors.size() - 1 : 0);
+            // Of both kinds products come last, so that what they read is overwritten first; in reverse they come first.
+            const bool products = commits > 0 && (copies == 0 || (b.when == timing::RANDOM ? (b.draw() & 1) != 0 : order == REVERSE));
+            if (products) b.tensor->land(b);
+            else b.land(b.when == timing::RANDOM ? size_t(b.draw() % copies) : order == REVERSE ? copies - 1 : 0);
             idle = 0;
         }
     }
     if (!b.tensors.empty()) fail("the block ended with a tensor copy in flight");
+    const char *open = b.tensor != nullptr ? b.tensor->left_open() : nullptr;
+    if (open != nullptr) fail("%s", open);
     for (const warp &w : b.warps) {
         if (!w.groups.empty() || !w.open_group.empty()) fail("warp %d ended with products in flight", w.number);
         if (w.products != b.warps[size_t(w.number) / 4 * 4].products) fail("warps of a warpgroup have not made the same products");
@@ -307,6 +327,7 @@ void run(const launch &what, int order, uint64_t seed, timing when) {
         b.index[2] = uint32_t(at / what.grid[0] / what.grid[1]);
         b.shared.assign(shared, 0xff); // NaN in every type
         b.dirty.assign(k.has_proxy ? shared / GRANULE + 1 : 0, 0);
+        if (k.has_tensor_memory) b.tensor = std::make_shared<tensor_memory>();
         b.when = when;
         b.random = (seed + 1) * 0x9E3779B97F4A7C15 + at * 0xBF58476D1CE4E5B9 + 1;
         b.warps.resize((threads + WARP - 1) / WARP);

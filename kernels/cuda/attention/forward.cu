@@ -236,5 +236,8 @@ extern "C" ft_status ft_cuda_attention_forward(ft_device *device, const ft_atten
     bool warpgroups;
     FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->warpgroups, &warpgroups));
     if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_forward(device, a);
+    bool tensor_memory;
+    FT_TRY(ft_attention_takes_tensor_memory(device, &tensor_memory));
+    if (tensor_memory && ft_attention_has_tensor_memory_path(a)) return ft_attention_tensor_memory_forward(device, a);
     return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a, bias) : run_head_dim<__nv_bfloat16>(device, a, bias);
 }

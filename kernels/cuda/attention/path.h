@@ -4,11 +4,12 @@
 //     mma     mma.sync, the backward in two passes: every chip from 8.0 on
 //     wgmma   warpgroups of compute capability 9.0 (warpgroup.cu, warpgroup_backward.cu), causal and with shared keys too; what they are not made
 //             for - other head sizes, a bias - goes to mma; of disentangled attention the backward at heads of 64
+//     tcgen05 forward on tensor memory of compute capability 10.0 (tensor_memory.cu), full attention at heads of 64 and 128; the rest as mma
 //     owner   forward as mma, backward by one block a sequence and head (owner.cu)
-//     auto    of the three the one that counting favours on this chip, for this call
+//     auto    of mma, wgmma and owner the one that counting favours on this chip, for this call
 //
 // FTENGINE_ATTENTION names one. Who names none gets wgmma where a check on this very GPU has found it to be mma's equal (self_check.h), and mma
-// elsewhere; so does `auto`, as far as warpgroups go. Who names wgmma or owner gets it unchecked: that is for measuring.
+// elsewhere; so does `auto`, as far as warpgroups go. Who names wgmma, tcgen05 or owner gets it unchecked: that is for measuring.
 #ifndef FT_CUDA_ATTENTION_PATH_H
 #define FT_CUDA_ATTENTION_PATH_H
 
@@ -20,10 +21,10 @@
 
 #define FT_ATTENTION_PATH_NAME "FTENGINE_ATTENTION"
 
-typedef enum ft_attention_path { FT_PATH_MMA, FT_PATH_WGMMA, FT_PATH_OWNER, FT_PATH_AUTO, FT_PATH_UNKNOWN, FT_PATH_UNNAMED } ft_attention_path;
+typedef enum ft_attention_path { FT_PATH_MMA, FT_PATH_WGMMA, FT_PATH_TCGEN05, FT_PATH_OWNER, FT_PATH_AUTO, FT_PATH_UNKNOWN, FT_PATH_UNNAMED } ft_attention_path;
 
 static inline ft_attention_path ft_attention_path_asked(void) {
-    static const char *const names[] = {"mma", "wgmma", "owner", "auto"};
+    static const char *const names[] = {"mma", "wgmma", "tcgen05", "owner", "auto"};
     const char *text = getenv(FT_ATTENTION_PATH_NAME);
     if (text == NULL || text[0] == '\0') return FT_PATH_UNNAMED;
     for (int i = 0; i < FT_PATH_UNKNOWN; i++)

@@ -316,7 +316,7 @@ ft_status ft_attention_takes_warpgroups(ft_device *device, bool found_fit, bool 
     const ft_attention_path asked = ft_attention_path_asked();
     const ft_cuda *cuda = ft_cuda_of(device);
     *takes = found_fit && (asked == FT_PATH_UNNAMED || asked == FT_PATH_AUTO);
-    if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, owner nor auto", getenv(name));
+    if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, tcgen05, owner nor auto", getenv(name));
     if (asked != FT_PATH_WGMMA) return FT_OK;
     int capability[2];
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
 #include "tests/emulator/simt/async_proxy.h"
 #include "tests/emulator/simt/shared_memory.h"
+#include "tests/emulator/simt/tensor_memory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,6 +39,7 @@ struct barrier {
     bool done;                  // with ft_mbarrier_init_done
     knowledge gathered, published;
     std::vector<copy> copies; // of this phase
+    unsigned commits;         // of tensor memory's products, which arrive when they are asked for
     std::vector<unsigned> waiting;
 };
 
@@ -144,8 +146,11 @@ SIMT_NO_TSAN void land(const copy &c) {
         }
 }
 
+void land_commits(const barrier &b, site where);
+
 // Completes its phase if nothing is missing any more.
 void settle(barrier &b, site where) {
+    if (b.commits > 0) land_commits(b, where);
     if (b.brought > b.expected && b.missing == 0)
         fault(where, "copies bring %llu bytes to an mbarrier that expects %llu", (unsigned long long)b.brought,
               (unsigned long long)b.expected);
@@ -168,6 +173,48 @@ void settle_if_asked(barrier &b, site where) {
     if (!b.waiting.empty()) settle(b, where);
 }
 
+// ---- tensor memory ------------------------------------------------------------------------------------------------------
+
+struct commit {
+    barrier *arrives;
+    size_t products; // the first ones in flight
+    unsigned warp, group;
+    uint32_t time;
+    knowledge known; // to the thread that asked: its products came after
+};
+std::vector<commit> commits;
+piece columns[TENSOR_COLUMNS][4]; // of a quarter of the lanes each: books as of 16 bytes of shared memory
+
+// The oldest commits, until this barrier has none.
+void land_commits(const barrier &b, site where) {
+    while (b.commits > 0) {
+        const commit c = commits.front();
+        commits.erase(commits.begin());
+        for (size_t i = 0; i < c.products; i++) {
+            const tensor_product p = tensor_take_product();
+            for (unsigned column = p.first; column < p.first + p.count; column++)
+                for (piece &quarter : columns[column])
+                    written(quarter, piece::A_COPY, unsigned(c.arrives - barriers.data()), c.arrives->phase + 1);
+        }
+        for (commit &other : commits)
+            other.products -= c.products;
+        auto &all = readings[c.warp];
+        for (const reading &r : all) {
+            if (r.group > c.group) continue;
+            if (!same(block.dynamic_shared + r.piece * PIECE, view + r.piece * PIECE)) fault(where, "bytes were stored to while a product read them");
+            pieces[r.piece].reading[c.warp]--;
+            pieces[r.piece].read[c.warp] = c.time;
+        }
+        all.erase(std::remove_if(all.begin(), all.end(), [=](const reading &r) { return r.group <= c.group; }), all.end());
+        barrier &to = *c.arrives;
+        to.commits--;
+        if (to.missing == 0) fault(where, "a commit to an mbarrier whose phase has all of its arrivals");
+        to.missing--;
+        learn(to.gathered, c.known);
+        settle_if_asked(to, where);
+    }
+}
+
 unsigned tile_pieces(const fake_tensor_map &map) { return unsigned(map.box_rows * map.box_columns * 2 / PIECE); }
 
 } // namespace
@@ -183,6 +230,8 @@ static void open_books(site where) {
     memset(view, 0xff, sizeof view);
     barriers.clear();
     barriers.reserve(BARRIERS);
+    commits.clear();
+    tensor_begin_block();
     memset(issued, 0, sizeof issued);
     for (auto &r : readings)
         r.clear();
@@ -396,6 +445,87 @@ void async_note_load(const void *at, site where) {
     p.read[warp_of_current()] = now();
 }
 
+// ---- tensor memory ------------------------------------------------------------------------------------------------------
+
+void tensor_allocate(unsigned count, unsigned *to, site where) {
+    struct record {
+    } nothing;
+    collective(~0u, where, nothing, [=](record **) {
+        unseen books;
+        open_books(where);
+        *to = tensor_take_columns(count, where);
+        for (unsigned c = *to; c < *to + count; c++)
+            for (piece &quarter : columns[c])
+                written(quarter, piece::STORES, warp_of_current(), now());
+    });
+}
+
+void tensor_free(unsigned count, unsigned from, site where) {
+    struct record {
+    } nothing;
+    collective(~0u, where, nothing, [=](record **) {
+        unseen books;
+        tensor_give_columns(count, from, where);
+        for (unsigned c = from; c < from + count; c++)
+            for (const piece &quarter : columns[c]) {
+                check_writer(quarter, where, "gives back tensor memory of");
+                check_readers(quarter, where, "gives back tensor memory of");
+            }
+    });
+}
+
+static unsigned tensor_lane(unsigned address, unsigned count, site where) {
+    const unsigned quarter = warp_of_current() % 4;
+    if (address >> 16 != quarter * WARP) fault(where, "lane %u of tensor memory, which is not this warp's", address >> 16);
+    tensor_must_be_still(address & 0xffff, count, where);
+    return quarter;
+}
+
+void tensor_load(float *x, unsigned count, unsigned from, site where) {
+    unseen books;
+    const unsigned quarter = tensor_lane(from, count, where);
+    for (unsigned i = 0; i < count; i++) {
+        piece &p = columns[(from & 0xffff) + i][quarter];
+        check_writer(p, where, "loads from tensor memory");
+        p.read[warp_of_current()] = now();
+        x[i] = tensor_cells[(from & 0xffff) + i][current->number % 128];
+    }
+}
+
+void tensor_store(const float *x, unsigned count, unsigned to, site where) {
+    unseen books;
+    const unsigned quarter = tensor_lane(to, count, where);
+    for (unsigned i = 0; i < count; i++) {
+        piece &p = columns[(to & 0xffff) + i][quarter];
+        check_writer(p, where, "stores to tensor memory over");
+        check_readers(p, where, "stores to tensor memory over");
+        if (current->number % WARP == WARP - 1) written(p, piece::STORES, warp_of_current(), now()); // (lanes of its own, each)
+        tensor_cells[(to & 0xffff) + i][current->number % 128] = x[i];
+    }
+}
+
+void tensor_multiply(unsigned to, uint64_t a, uint64_t b, unsigned kind, bool add, site where) {
+    if (tensor_queue_product(to, a, b, kind, add, where)) return; // to the sums of one in flight
+    unseen books;
+    const unsigned count = kind >> 17 << 3 & 0x1f8;
+    for (unsigned c = to; c < to + count; c++)
+        for (const piece &quarter : columns[c]) {
+            if (quarter.kind != piece::A_COPY) check_writer(quarter, where, "a product writes tensor memory over"); // (one product over another has an order)
+            check_readers(quarter, where, "a product writes tensor memory over");
+        }
+}
+
+void tensor_commit(const void *at, site where) {
+    unseen books;
+    barrier &b = barrier_at(at, where);
+    if (!b.done) fault(where, "a commit names an mbarrier before ft_mbarrier_init_done");
+    knowledge &mine = knows[warp_of_current()];
+    commits.push_back({&b, tensor_products(), warp_of_current(), lanes[current->number].group++, mine.of_warp[warp_of_current()], mine});
+    mine.of_warp[warp_of_current()]++;
+    b.commits++;
+    settle_if_asked(b, where);
+}
+
 // ---- blocks -------------------------------------------------------------------------------------------------------------
 
 void async_begin_block(unsigned of_block, size_t dynamic_bytes) {
@@ -407,6 +537,7 @@ void async_begin_block(unsigned of_block, size_t dynamic_bytes) {
 const char *async_end_block() {
     unseen books;
     if (!async_used) return nullptr;
+    if (tensor_left_open() != nullptr) return tensor_left_open();
     for (const barrier &b : barriers)
         if (!b.copies.empty()) return "ended with a tensor copy that nobody waited for";
     for (unsigned i = 0; i < threads; i++)
