@@ -1,10 +1,10 @@
 """Samplers on problems that nobody tuned them for: ftengine's TPE and Gaussian process beside Optuna's TPE, GPSampler, CmaEsSampler and AutoSampler,
-SMAC3 and HEBO.
+SMAC3, HEBO and Ax.
 
     python search_unseen.py run --program BUILD/benchmarks/search_quality --half choose|report --sampler NAME [--seeds 2] [--trials 100]
     python search_unseen.py report
 
-Needs Optuna for its samplers (torch and scipy for gp, cmaes for cma), smac, HEBO for theirs. AutoSampler (optunahub) is not run: where a parameter is
+Needs Optuna for its samplers (torch and scipy for gp, cmaes for cma), smac, HEBO, ax-platform for theirs. AutoSampler (optunahub) is not run: where a parameter is
 a choice or some trials lack it, it asks TPESampler, else, up to 250 trials, GPSampler, whose studies stand for its own. run appends a line a study to results/search_unseen.jsonl.gz's
 working copy and leaves out what is there, so it can be stopped and started again; report reads all of them and writes
 results/search_unseen.{md,json}. Problems (search_unseen_problems.py) are split by a hash of their names: settings were chosen on one half.

@@ -156,10 +156,9 @@ static void take_axis(const ft_gp_branches *all, ft_gp_branch *to, const ft_gp_b
 }
 
 // Branch g with what decides along an axis, and what hangs on that, from branch h: nobody tried the two together yet.
-static ft_status combine(const ft_gp_axes *axes, const int *by, int g, int h, int a, ft_arena *arena, ft_gp_branches *all) {
-    ft_gp_branch *b = &all->branch[all->count];
+// Into b, all of which is written. Is it new?
+static bool combine(const ft_gp_axes *axes, const int *by, int g, int h, int a, const ft_gp_branches *all, ft_gp_branch *b) {
     const ft_gp_branch *x = &all->branch[g], *y = &all->branch[h];
-    FT_TRY(new_branch(axes, all->choices, arena, b));
     for (int p = 0; p < axes->count; p++) {
         b->has[p] = by[p] == a ? y->has[p] : x->has[p];
         take_axis(all, b, p == a || !x->has[p] ? y : x, p);
@@ -168,20 +167,24 @@ static ft_status combine(const ft_gp_axes *axes, const int *by, int g, int h, in
         for (int p = 0; p < axes->count; p++)
             b->has[p] = b->has[p] && (by[p] < 0 || b->has[by[p]]);
     for (int k = 0; k < all->count; k++)
-        if (same_parameters(axes, b, &all->branch[k])) return FT_OK;
-    all->count++;
-    return FT_OK;
+        if (same_parameters(axes, b, &all->branch[k])) return false;
+    return true;
 }
 
 static ft_status add_combined(const ft_gp_axes *axes, const int *by, const bool *decides, int known, ft_arena *arena, ft_gp_branches *all) {
     const size_t width = (size_t)axes->count;
     const int most = all->count + MOST_COMBINED;
+    ft_gp_branch spare;
+    FT_TRY(new_branch(axes, all->choices, arena, &spare));
     for (int g = 0; g < known; g++)
         for (int h = 0; h < known; h++)
-            for (int a = 0; a < axes->count && all->count < most; a++)
-                if (h != g && decides[(size_t)g * width + (size_t)a] && decides[(size_t)h * width + (size_t)a] &&
-                    apart(axes, all->choices, &all->branch[g], &all->branch[h], a))
-                    FT_TRY(combine(axes, by, g, h, a, arena, all));
+            for (int a = 0; a < axes->count && all->count < most; a++) {
+                if (h == g || !decides[(size_t)g * width + (size_t)a] || !decides[(size_t)h * width + (size_t)a] ||
+                    !apart(axes, all->choices, &all->branch[g], &all->branch[h], a) || !combine(axes, by, g, h, a, all, &spare))
+                    continue;
+                all->branch[all->count++] = spare;
+                FT_TRY(new_branch(axes, all->choices, arena, &spare));
+            }
     return FT_OK;
 }
 
