@@ -54,17 +54,22 @@ static ft_status measure(ft_trainer *t, const char *path, bool json) {
     FT_TRY(ft_gemm_tuning_save(t->room.device, path, &count));
     const ft_gemm_choice *choices = ft_gemms_choices(t->room.device, &count);
     double best = 0, first = 0;
-    for (size_t i = 0; i < count; i++) // (of one with an epilogue the product is among them)
-        if (choices[i].shape.epilogue == FT_GEMM_NO_EPILOGUE) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    size_t products = 0; // (of one with an epilogue the product is among them)
+    for (size_t i = 0; i < count; i++)
+        if (choices[i].shape.epilogue == FT_GEMM_NO_EPILOGUE) {
+            products++;
+            best += (double)choices[i].microseconds;
+            first += (double)choices[i].first_microseconds;
+        }
     if (ft_device_product_remark(t->room.device)[0] != '\0') ft_warn("%s", ft_device_product_remark(t->room.device));
     if (json) {
         bool failed = false;
-        json_t *document = json_pack("{s:i, s:I, s:I, s:f, s:f}", "format_version", 1, "products", (json_int_t)count, "sizes", (json_int_t)sizes,
+        json_t *document = json_pack("{s:i, s:I, s:I, s:f, s:f}", "format_version", 1, "products", (json_int_t)products, "sizes", (json_int_t)sizes,
                                      "microseconds", best, "first_microseconds", first);
         ft_json_put(document, "output", ft_json_text(path), &failed);
         return ft_print_document(document, failed);
     }
-    printf("%zu products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices\n%s\n", count, sizes, best, first,
+    printf("%zu products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices\n%s\n", products, sizes, best, first,
            path);
     return FT_OK;
 }

@@ -68,7 +68,7 @@ static void model_of(const ft_room *room, char hex[65]) {
     const int64_t facts[] = {
         room->model.dtype,  room->model.heads.count, room->model.layers,    p->storage.kind,
         p->storage.dtype,   p->storage.format,       p->storage.multiplied, c->train.gradient_checkpointing,
-        room->job->task->id};
+        room->job->task->id, ft_device_product_way(room->device)};
     ft_sha256_state hash;
     unsigned char digest[32];
     ft_sha256_begin(&hash);

@@ -44,7 +44,7 @@ static ft_status in_one(ft_device *device, const void *what) {
 static ft_gemm_shape shape_of(const ft_product_activation_args *a) {
     const ft_gemm_args product = ft_product_activation_product(a);
     ft_gemm_shape shape = ft_cuda_gemm_shape(&product);
-    shape.epilogue = a->h.data != NULL ? FT_GEMM_ACTIVATION : FT_GEMM_ACTIVATION_ALONE;
+    shape.epilogue = FT_GEMM_ACTIVATION;
     shape.activation = (int32_t)a->kind;
     return shape;
 }

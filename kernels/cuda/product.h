@@ -1,8 +1,8 @@
 // product.h - products with an epilogue on CUDA: cuBLASLt's product and a pass behind it, or a kernel of our own that is both (products/).
 //
 // Of our own is what FTENGINE_PRODUCTS=own asks for; without it, where device.gemm_tuning has measured both for the shape on this kind of chip and
-// it was the faster one, and where a check of this very GPU has found it right (kernels/devices/product_check.h). So it can make no run slower, and
-// no run that measures nothing has it. FTENGINE_PRODUCTS=cublaslt: never. Compute capability 9.0 alone.
+// it was the faster one, and where a check of this very GPU has found it right (kernels/devices/product_check.h). The two were timed one after
+// the other, without graphs. No run that measures nothing has it. FTENGINE_PRODUCTS=cublaslt: never. Compute capability 9.0 alone.
 #ifndef FT_CUDA_PRODUCT_H
 #define FT_CUDA_PRODUCT_H
 

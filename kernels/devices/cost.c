@@ -57,12 +57,14 @@ ft_cost ft_activation_forward_cost(const ft_activation_forward_args *a) {
     return (ft_cost){20 * elements(a->x), bytes(a->x) + bytes(a->h) + bytes(a->y), 0};
 }
 
-// h is written and not read again.
+// Of the two ops, which run unless a kernel of our own was measured to be faster (plan.c plans each).
 ft_cost ft_product_activation_cost(const ft_product_activation_args *a) {
     const ft_gemm_args product = ft_product_activation_product(a);
+    const ft_activation_forward_args rest = ft_product_activation_rest(a);
     ft_cost cost = ft_gemm_cost(&product);
-    cost.flops += 20 * elements(a->y);
-    if (a->h.data != NULL) cost.bytes += bytes(a->y);
+    const ft_cost of_rest = ft_activation_forward_cost(&rest);
+    cost.flops += of_rest.flops;
+    cost.bytes += of_rest.bytes;
     return cost;
 }
 

@@ -107,12 +107,16 @@ const char *ft_device_remark(const ft_device *device) {
     return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ft_cuda_of(ft_device_under(device))->remark : "";
 }
 
+int ft_device_product_way(const ft_device *device) {
+    return device->target.backend == FT_BACKEND_CUDA && !device->planned ? (int)ft_cuda_of(ft_device_under(device))->products : 0;
+}
+
 const char *ft_device_product_remark(const ft_device *device) {
     return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ft_cuda_of(ft_device_under(device))->product_remark : "";
 }
 
 const char *ft_device_attention(const ft_device *device) {
-    static const char *const names[] = {"mma.sync", "wgmma", "owner", "auto", "unknown", "mma.sync"}; // as in path.h
+    static const char *const names[] = {"mma.sync", "wgmma", "tcgen05", "owner", "auto", "unknown", "mma.sync"}; // as in path.h
     const ft_attention_path asked = ft_attention_path_asked();
     if (device->target.backend != FT_BACKEND_CUDA || device->planned) return "";
     const bool open = asked == FT_PATH_UNNAMED || (asked == FT_PATH_AUTO && device->target.compute_capability == 90);

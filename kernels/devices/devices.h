@@ -36,6 +36,8 @@ ft_target ft_cuda_target(int sm_count, int compute_capability);
 const char *ft_device_remark(const ft_device *device);
 // The same of products with an epilogue (ft_gemms_measure, ft_gemms_use).
 const char *ft_device_product_remark(const ft_device *device);
+// What FTENGINE_PRODUCTS asks for (ft_product_way); 0 of devices without such products. Measurements under one way say nothing of another.
+int ft_device_product_way(const ft_device *device);
 // Which of its paths attention takes on tensor cores, where it has a choice: "wgmma", "mma.sync"...; "" of a device without.
 const char *ft_device_attention(const ft_device *device);
 // Does it compute bf16 and fp16 in fp32, and only round to them?

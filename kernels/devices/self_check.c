@@ -377,7 +377,7 @@ static ft_status check_parts(ft_cuda *cuda, ft_verdict *v, char text[FT_VERDICT_
     bool forget = false;
     ft_verdict_write(v, FT_VERDICT_BEGUN);
     for (part which = STANDARD; which < PARTS && why[STANDARD][0] == '\0'; which++) {
-        if (which != STANDARD) ft_verdict_write(v, text);
+        if (which != STANDARD) ft_verdict_write(v, forget ? FT_VERDICT_BEGUN : text); // want of memory is not to last
         const ft_status status = check_part(cuda, which, why[which], &forget);
         verdict_of(text, why);
         if (status == FT_OK) continue;

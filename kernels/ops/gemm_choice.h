@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What follows the product in the same op (product_activation.h): h kept beside act(h), or not.
-typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_ACTIVATION_ALONE, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
+// What follows the product in the same op (product_activation.h). Whether h is kept is no part of it: what is computed again has the bits it had.
+typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
 typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
 
 // Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a

@@ -16,7 +16,7 @@ enum { FORMAT_VERSION = 1, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
 
 static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
 static const char *const biases[] = {"none", "in place", "copied"}; // ft_gemm_bias
-static const char *const epilogues[] = {"none", "activation", "activation alone"}; // ft_gemm_epilogue
+static const char *const epilogues[] = {"none", "activation"}; // ft_gemm_epilogue
 static const char *const ways[] = {"in two", "own"}; // of a product that has one
 
 // ---- from the file ------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ static ft_status read_epilogue(const json_t *object, const char *path, size_t in
     FT_TRY(ft_json_string(object, path, "activation", "", &activation));
     out->shape.epilogue = number_of(epilogue, epilogues, FT_GEMM_EPILOGUES);
     if (out->shape.epilogue == FT_GEMM_EPILOGUES || out->shape.epilogue == FT_GEMM_NO_EPILOGUE)
-        return bad(path, index, "epilogue is activation or activation alone");
+        return bad(path, index, "epilogue is activation");
     FT_TRY(ft_activation_from_name(activation, &kind));
     out->shape.activation = (int32_t)kind;
     out->algorithm.data[0] = (uint64_t)number_of(algorithm, ways, 2);
@@ -152,6 +152,7 @@ static ft_status take(const json_t *root, const char *path, ft_device *device, b
     ft_status status = ft_gemm_products_read(json_object_get(root, "products"), path, &choices, &count);
     if (status == FT_OK) status = ft_gemms_use(device, choices, count);
     if (status == FT_OK) ft_info("gemm       %zu tuned products  %s", count, path);
+    if (status == FT_OK && ft_device_product_remark(device)[0] != '\0') ft_warn("%s", ft_device_product_remark(device)); // chosen, and not to be had
     free(choices);
     return status;
 }

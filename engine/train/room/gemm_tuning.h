@@ -5,8 +5,8 @@
 //        "transposed": [false, true], "accumulate": false, "bias": "in place", "algorithm": "2a00...", "microseconds": 11.2,
 //        "first_microseconds": 14.9}, ...]}
 //
-// Of a product with what follows it in one op (kernels/ops/product_activation.h) there is a row of its own, with "epilogue": "activation" (or
-// "activation alone", where h is not kept), "activation": "gelu", and as algorithm "own" or "in two", whichever was faster.
+// Of a product with what follows it in one op (kernels/ops/product_activation.h) there is a row of its own, with "epilogue": "activation",
+// "activation": "gelu", and as algorithm "own" or "in two", whichever was faster.
 //
 // It belongs to one kind of chip and one release of cuBLASLt, and is refused elsewhere; "driver" is only told. Shapes that are not in it are the
 // heuristic's, as without a file. A run's result depends on the choices: their hash is in run.json and in checkpoints.
