@@ -1,6 +1,6 @@
 // A product and its activation in one op: on the CPU the bits of the two, in every type, whatever is kept. (The kernel of our own on CUDA:
 // tests/emulator/test_product_activation.c; who gets it: test_product_choice.c.)
-#include "half_matrix.h"
+#include "../half_matrix.h"
 
 #include "kernels/ops/product_activation.h"
 
