@@ -62,18 +62,21 @@ static void add_numbers(ft_sha256_state *hash, const int64_t *numbers, size_t co
 
 // What decides about shapes beside the size of a micro-batch: the model's matrices and how they are kept and computed.
 // One that is forgotten here would cost speed, never a bit: a product that the list lacks is cuBLASLt's.
+// So are products with an activation: what may be measured (ft_gemms_check was asked) has shapes of its own.
 static void model_of(const ft_room *room, char hex[65]) {
     const ft_parameters *p = &room->model.parameters;
     const ft_config *c = room->config;
     const int64_t facts[] = {
         room->model.dtype,  room->model.heads.count, room->model.layers,    p->storage.kind,
         p->storage.dtype,   p->storage.format,       p->storage.multiplied, c->train.gradient_checkpointing,
-        room->job->task->id, ft_device_product_way(room->device)};
+        room->job->task->id};
+    const char *products = ft_device_products(room->device);
     ft_sha256_state hash;
     unsigned char digest[32];
     ft_sha256_begin(&hash);
     ft_sha256_add(&hash, room->model.family->model_type, strlen(room->model.family->model_type) + 1);
     add_numbers(&hash, facts, sizeof facts / sizeof *facts);
+    ft_sha256_add(&hash, products, strlen(products) + 1);
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
         const int64_t shape[] = {q->rows, q->cols, q->trainable, q->kept};
@@ -168,8 +171,9 @@ static ft_status take(ft_trainer *t, const ft_gemm_cache *c, const wanted *w, co
 static ft_status choose(ft_trainer *t, const wanted *w, const char *own, bool measures) {
     ft_gemm_cache cache;
     char model[65];
-    model_of(&t->room, model);
     bool unkept = false;
+    FT_TRY(ft_gemms_check(t->room.device));
+    model_of(&t->room, model);
     ft_status status = ft_gemm_cache_open(t->room.device, model, &cache), measured = FT_OK;
     if (status == FT_OK && !has_all(&cache, w) && measures) {
         measured = measure(t, &cache, w, &unkept);

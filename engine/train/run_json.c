@@ -247,6 +247,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (root != NULL && t->room.gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
     if (root != NULL && ft_device_attention(t->room.device)[0] != '\0')
         ft_json_put(root, "attention", json_string(ft_device_attention(t->room.device)), &failed); // another path has other bits
+    if (root != NULL && ft_device_products(t->room.device)[0] != '\0') ft_json_put(root, "products", json_string(ft_device_products(t->room.device)), &failed);
     if (root != NULL && ft_update_scales_loss(t->room.config)) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->step.state.skipped_steps), &failed);
         ft_json_put(root, "loss_scale", json_real(t->step.state.loss_scale), &failed);

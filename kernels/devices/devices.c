@@ -107,8 +107,11 @@ const char *ft_device_remark(const ft_device *device) {
     return device->target.backend == FT_BACKEND_CUDA && !device->planned ? ft_cuda_of(ft_device_under(device))->remark : "";
 }
 
-int ft_device_product_way(const ft_device *device) {
-    return device->target.backend == FT_BACKEND_CUDA && !device->planned ? (int)ft_cuda_of(ft_device_under(device))->products : 0;
+const char *ft_device_products(const ft_device *device) {
+    if (device->target.backend != FT_BACKEND_CUDA || device->planned || device->target.compute_capability != 90) return "";
+    const ft_cuda *cuda = ft_cuda_of(ft_device_under(device));
+    if (cuda->products == FT_PRODUCTS_OWN) return "own";
+    return cuda->products == FT_PRODUCTS_MEASURED && cuda->own_products ? "measured" : "cublaslt";
 }
 
 const char *ft_device_product_remark(const ft_device *device) {

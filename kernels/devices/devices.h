@@ -36,8 +36,9 @@ ft_target ft_cuda_target(int sm_count, int compute_capability);
 const char *ft_device_remark(const ft_device *device);
 // The same of products with an epilogue (ft_gemms_measure, ft_gemms_use).
 const char *ft_device_product_remark(const ft_device *device);
-// What FTENGINE_PRODUCTS asks for (ft_product_way); 0 of devices without such products. Measurements under one way say nothing of another.
-int ft_device_product_way(const ft_device *device);
+// How a feed-forward's first product and its activation are computed: own, cublaslt (and a pass), or measured, which is either by the shape; "" on
+// devices without a kernel of our own for them. Another way has other bits.
+const char *ft_device_products(const ft_device *device);
 // Which of its paths attention takes on tensor cores, where it has a choice: "wgmma", "mma.sync"...; "" of a device without.
 const char *ft_device_attention(const ft_device *device);
 // Does it compute bf16 and fp16 in fp32, and only round to them?
@@ -103,6 +104,8 @@ void ft_gemms_driver(const ft_device *device, char text[FT_GEMM_DRIVER]); // whi
 // Takes up the choices (copied); other shapes stay the heuristic's. Before the first product. A choice that this library does
 // not know fails the product that asks for it.
 ft_status ft_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count);
+// Tries the kernels of our own that measuring could choose, once, where there are some (product_check.h): ft_device_products says what came of it.
+ft_status ft_gemms_check(ft_device *device);
 // From now on every shape that is asked for the first time is measured on the operands of the call. What that leaves in C is
 // of no use, and the device is waited for.
 ft_status ft_gemms_measure(ft_device *device);

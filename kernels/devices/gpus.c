@@ -71,6 +71,8 @@ ft_status ft_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t 
     return ft_cuda_gemms_use(device, choices, count);
 }
 
+ft_status ft_gemms_check(ft_device *device) { return ft_cuda_product_check(ft_cuda_of(ft_device_under(device))); }
+
 ft_status ft_gemms_measure(ft_device *device) {
     FT_TRY(ft_cuda_product_check(ft_cuda_of(ft_device_under(device))));
     return ft_cuda_gemms_measure(device);

@@ -7,7 +7,7 @@
 #include "kernels/cuda/driver/device.h"
 
 // Fills cuda->own_products, once; where they might be used and are not, cuda->product_remark says why. Nothing where FTENGINE_PRODUCTS names a
-// way, or on other chips. Takes 2 MiB of the device for its time; where there are none, products stay in two, for this run. Errors: what the
+// way, or on other chips. Takes 1 MiB of the device for its time; where there are none, products stay in two, for this run. Errors: what the
 // device does not recover from.
 ft_status ft_cuda_product_check(ft_cuda *cuda);
 

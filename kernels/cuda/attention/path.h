@@ -3,7 +3,7 @@
 //
 //     mma     mma.sync, the backward in two passes: every chip from 8.0 on
 //     wgmma   warpgroups of compute capability 9.0 (warpgroup.cu, warpgroup_backward.cu), causal and with shared keys too; what they are not made
-//             for - other head sizes, a bias - goes to mma; of disentangled attention the backward at heads of 64
+//             for - other head sizes, a bias - goes to mma; of disentangled attention both directions at heads of 64 (forward: with both terms)
 //     tcgen05 forward on tensor memory of compute capability 10.0 (tensor_memory.cu), full attention at heads of 64 and 128; the rest as mma
 //     owner   forward as mma, backward by one block a sequence and head (owner.cu)
 //     auto    of mma, wgmma and owner the one that counting favours on this chip, for this call

@@ -189,9 +189,8 @@ extern "C" ft_status ft_cuda_disentangled_attention_forward(ft_device *device,
                          ft_attention_is_aligned(a.out) && ft_attention_is_aligned(a.pos_key) &&
                          ft_attention_is_aligned(a.pos_query);
     if (!aligned || !ft_attention_has_tensor_path(shape, a.q.dtype)) return ft_disentangled_plain_forward(device, a);
-    bool warpgroups = false;
-    if (ft_disentangled_has_warpgroup_forward(a))
-        FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->disentangled_forward_warpgroups, &warpgroups));
-    if (warpgroups) return ft_disentangled_warpgroup_forward(device, a);
+    bool warpgroups;
+    FT_TRY(ft_attention_takes_warpgroups(device, ft_cuda_of(device)->disentangled_forward_warpgroups, &warpgroups));
+    if (warpgroups && ft_disentangled_has_warpgroup_forward(a)) return ft_disentangled_warpgroup_forward(device, a);
     return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a) : run_head_dim<__nv_bfloat16>(device, a);
 }

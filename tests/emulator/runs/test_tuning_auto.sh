@@ -285,4 +285,61 @@ for trial in "${trials[@]}"; do
     [ "$(json "$trial" 'd["gemm_tuning"]')" = "$(json first/run.json 'd["gemm_tuning"]')" ] || fail "$trial has another hash"
 done
 [ "$(cat "${trials[@]/run.json/train.log}" | grep -c 'measured in')" = 1 ] || fail "measured by other than one trial"
+
+# ---- a product with its activation, in one kernel of ours, on compute capability 9.0 -----------------------------------------------
+# By the fake clock emulated kernels take no time, so that ours is the faster one wherever it may be measured.
+rm -r "$cache"
+nine() { FAKE_CUDA=version=13000,memory=1073741824,capability=90 FTENGINE_ATTENTION=mma trains "$@"; }
+in_16=(train.precision=bf16 device.gemm_tuning=)
+auto=(train.precision=bf16)
+products() { sed -n 's/^cublasLt products by algorithm: //p' report | tr ' ' '\n' | awk '{n += $1} END {print n}'; }
+# A run that may not measure ours, or takes it unmeasured, leaves a file of its own behind: the next one measures all the same.
+FTENGINE_PRODUCTS=cublaslt nine library "${auto[@]}"
+FTENGINE_PRODUCTS=own nine ours "${auto[@]}"
+[ "$(count)" = 2 ] || fail "not a file for each way: $(files)"
+nine ways "${auto[@]}"
+says "products with an activation are one kernel of our own, which was faster"
+[ "$(count)" = 3 ] || fail "measured by another way is taken for measured: $(files)"
+[ "$(for d in library ours ways; do json $d/run.json 'd["products"]'; done | tr '\n' ' ')" = "cublaslt own measured " ] || fail "run.json: other ways"
+python3 - library ours ways <<'PYTHON' || fail "other choices: $(head -c 600 ways/gemm_tuning.json)"
+import json, sys
+library, ours, ways = (json.load(open(d + "/gemm_tuning.json")) for d in sys.argv[1:])
+assert (library["format_version"], ours["format_version"], ways["format_version"]) == (1, 1, 2)
+rows = [p for p in ways["products"] if "epilogue" in p]
+assert rows and all((p["epilogue"], p["activation"], p["algorithm"], p["microseconds"]) == ("activation", "gelu", "own", 0) for p in rows), rows
+assert not any("epilogue" in p for p in library["products"] + ours["products"])
+PYTHON
+nine later "${auto[@]}"
+alike ways later
+# From a file, and as one that goes on: ours in every forward pass, also in one that is computed again, to the same bits.
+nine plain "${in_16[@]}"
+without=$(products)
+nine file "${in_16[@]}" device.gemm_tuning=ways/gemm_tuning.json
+saved=$((without - $(products)))
+nine again_plain "${in_16[@]}" train.gradient_checkpointing=on
+without=$(products)
+nine again "${in_16[@]}" device.gemm_tuning=ways/gemm_tuning.json train.gradient_checkpointing=on
+again=$((without - $(products)))
+# Of two layers the first is computed again, in the 105 micro-batches of the size that was measured.
+[ "$saved" -gt 0 ] && [ "$again" = $((saved + 105)) ] || fail "$saved products are ours, and $again where they are computed again"
+cmp file/model/model.safetensors again/model/model.safetensors || fail "computed again, the model is another one"
+# shellcheck disable=SC2086
+FAKE_CUDA=version=13000,memory=1073741824,capability=90 FTENGINE_ATTENTION=mma "$FTENGINE" train $run "${auto[@]}" output.dir=resumed output.save_steps=8 \
+    >resumed.out 2>resumed.err </dev/null &
+pid=$!
+until_is "a checkpoint" compgen -G 'resumed/checkpoints/step-*/state.json' >/dev/null
+kill -9 $pid
+wait $pid 2>/dev/null
+rm -r "$cache"
+nine resumed "${auto[@]}" output.exists=resume output.save_steps=8
+alike ways resumed
+# One that cannot be had is told, and the run goes on in two.
+rm -rf "$XDG_CACHE_HOME/ftengine/checks"
+SIMT_LOST=product_activation nine lost "${in_16[@]}" device.gemm_tuning=ways/gemm_tuning.json
+says "products with an epilogue of our own are left alone on cuda:0"
+[ "$(json lost/run.json 'd["products"]')" = cublaslt ] || fail "run.json names a kernel that is not taken"
+sed 's/"algorithm": "own"/"algorithm": "owm"/' ways/gemm_tuning.json >bad.json
+# shellcheck disable=SC2086
+FAKE_CUDA=version=13000,memory=1073741824,capability=90 expect 2 "$FTENGINE" train $run output.dir=bad "${in_16[@]}" device.gemm_tuning=bad.json
+one_error "algorithm of a product with an epilogue is in two or own"
 exit 0
