@@ -72,7 +72,7 @@ ft_gemm_shape ft_cuda_gemm_shape(const ft_gemm_args *g) {
     return key;
 }
 
-static uint64_t hash(const ft_gemm_shape *key) { // FNV-1a
+uint64_t ft_cuda_gemm_hash(const ft_gemm_shape *key) { // FNV-1a
     const unsigned char *bytes = (const unsigned char *)key;
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < sizeof *key; i++)
@@ -160,7 +160,7 @@ static ft_status choose(ft_device *device, ft_cuda_gemms *gemms, gemm_plan *p) {
 
 static ft_status find_plan(ft_device *device, ft_cuda_gemms *gemms, const ft_gemm_args *g, gemm_plan **plan) {
     ft_gemm_shape key = ft_cuda_gemm_shape(g);
-    gemm_plan *p = &gemms->plan[hash(&key) % SLOTS];
+    gemm_plan *p = &gemms->plan[ft_cuda_gemm_hash(&key) % SLOTS];
     *plan = p;
     if (p->ready && memcmp(&p->key, &key, sizeof key) == 0) return FT_OK;
     forget(gemms->lt, p);

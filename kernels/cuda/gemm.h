@@ -39,6 +39,7 @@ const ft_gemm_choice *ft_cuda_gemms_choices(const ft_device *device, size_t *cou
 
 // What a plan of this product goes by.
 ft_gemm_shape ft_cuda_gemm_shape(const ft_gemm_args *args);
+uint64_t ft_cuda_gemm_hash(const ft_gemm_shape *shape); // of all its bytes
 // A product with an epilogue: its way was chosen. *found: it was.
 void ft_gemm_tuning_find_way(ft_gemm_tuning *tuning, const ft_gemm_shape *shape, bool *own, bool *found);
 // Measures the two ways and notes the faster one. Equal ones, and a kernel of ours that does not run: in two.

@@ -49,14 +49,6 @@ static ft_gemm_shape shape_of(const ft_product_activation_args *a) {
     return shape;
 }
 
-static uint64_t hash(const ft_gemm_shape *shape) { // FNV-1a
-    const unsigned char *bytes = (const unsigned char *)shape;
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof *shape; i++)
-        h = (h ^ bytes[i]) * 1099511628211u;
-    return h ^ h >> 32;
-}
-
 static ft_status choose(ft_device *device, const ft_gemm_shape *shape, const void *what, bool *own) {
     ft_gemm_tuning *tuning = *ft_cuda_gemms_tuning(device);
     bool found = false;
@@ -74,7 +66,7 @@ static ft_status takes_own(ft_device *device, const ft_product_activation_args *
     if (!cuda->own_products || !ft_product_activation_own(a)) return FT_OK;
     if (cuda->products == FT_PRODUCTS_OWN) return *own = true, FT_OK;
     const ft_gemm_shape shape = shape_of(a);
-    ft_cuda_way *way = &cuda->kernels->ways[hash(&shape) % FT_CUDA_WAYS];
+    ft_cuda_way *way = &cuda->kernels->ways[ft_cuda_gemm_hash(&shape) % FT_CUDA_WAYS];
     if (!way->known || memcmp(&way->shape, &shape, sizeof shape) != 0) {
         *way = (ft_cuda_way){.known = false};
         FT_TRY(choose(device, &shape, a, &way->own));

@@ -3,54 +3,14 @@
 // ctest: driver=fake part=4
 #include "tests/emulator/typed_attention.h"
 
-static void reopen_gpu(size_t capability) {
-    close_gpu(0);
-    fake_settings s = fake.defaults();
-    s.capability = capability;
-    open_gpu(&s);
-}
+static uint64_t launches(void) { return simt_launches("attention_tensor_memory"); }
+enum { LAUNCHES = 2 }; // of run_on_cuda on this path: with and without lse
+#include "tests/emulator/typed_path.h"
+
 static int set_up_blackwell(void **state) {
     set_up(state);
     reopen_gpu(100);
     return setenv("FTENGINE_ATTENTION", "tcgen05", 1);
-}
-
-static uint64_t launches(void) { return simt_launches("attention_tensor_memory"); }
-enum { LAUNCHES = 2 }; // of run_on_cuda on this path: with and without lse
-
-static float *run_on_tensor_memory(const attention_case *c, ft_dtype dtype) {
-    const uint64_t before = launches();
-    float *got = run_on_cuda(c, dtype, true);
-    assert_int_equal(launches() - before, LAUNCHES);
-    return got;
-}
-// Judged, in as many orders, and by this path.
-static void check(attention_case c, ft_dtype dtype, int first_order, int orders) {
-    const uint64_t before = launches();
-    check_typed(c, dtype, true, first_order, orders);
-    assert_int_equal(launches() - before, LAUNCHES * orders);
-}
-
-static void test_head_sizes(void **state) {
-    static const int32_t lengths[] = {37, 1, 150};
-    for (int i = 0; i < 8; i++) {
-        if (few_cases() && i % 3 != 0) continue;
-        const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 64 : 128, 3, lengths, false, i & 4 ? 0.2f : 0), dtype, i, few_cases() ? 1 : SIMT_ORDERS);
-    }
-}
-
-// Around 128 rows of a block, and 64 and 128 of a tile; both buffers more than once.
-static void test_lengths(void **state) {
-    static const int32_t lengths[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 400};
-    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 5 : 1)
-        for (int d = 0; d < 2; d++)
-            check(typed_case(i % 2 ? FT_F16 : FT_BF16, 1, d ? 128 : 64, 1, &lengths[i], false, i % 3 ? 0.1f : 0), i % 2 ? FT_F16 : FT_BF16, i + d, 1);
-}
-
-static void test_long_text(void **state) {
-    static const int32_t lengths[] = {5, 1030};
-    check(typed_case(FT_BF16, 1, 64, few_cases() ? 1 : 2, lengths, false, 0.1f), FT_BF16, SIMT_SKEWED, 1);
 }
 
 // By 5 powers of two (4 in fp16: at 5 dQ of mma.sync is off by 8.4 units, and 8 are allowed) in 100 keys: a row exceeds its first tile's largest score by less than softmax.h's slack, then by more.
@@ -62,15 +22,6 @@ static void test_rising_scores(void **state) {
     }
 }
 
-// Fewer queries than keys: one a sequence, at position 0.
-static void test_pooled_queries(void **state) {
-    static const int32_t lengths[] = {5, 1, 70, 290};
-    for (int i = 0; i < 4; i += few_cases() ? 3 : 1) {
-        const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 128 : 64, few_cases() ? 3 : 4, lengths, true, i & 2 ? 0 : 0.2f), dtype, i, few_cases() ? 1 : 2);
-    }
-}
-
 // More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
@@ -79,7 +30,7 @@ static void test_no_queries_or_no_keys(void **state) {
         c.cu_queries[1] = 0, c.cu_queries[2] = 9, c.cu_queries[3] = 19; // 0, 9 and 10 queries
         c.cu_keys[1] = 6, c.cu_keys[2] = 19, c.cu_keys[3] = 19;         // 6, 13 and 0 keys
         simt_set_order((simt_order)order, 1);
-        float *got = run_on_tensor_memory(&c, FT_BF16);
+        float *got = run_on_path(&c, FT_BF16);
         const parts p = parts_of(&c);
         for (int64_t i = 9 * 64; i < 19 * 64; i++)
             assert_true(got[i] == 0);
@@ -102,7 +53,7 @@ static void test_dropout_of_every_score_is_its_definition(void **state) {
             for (int64_t j = 0; j < 6 * length; j++)
                 *at(c.qkv.t, i, j) = j / length / 2 * 2 == 4 && j % length == i ? 1.0f : 0.0f;
         simt_set_order(SIMT_SKEWED, 3);
-        float *got = run_on_tensor_memory(&c, FT_BF16);
+        float *got = run_on_path(&c, FT_BF16);
         for (int64_t i = 0; i < length; i++)
             for (int32_t h = 0; h < 2; h++)
                 for (int64_t j = 0; j < length; j++)
@@ -110,28 +61,6 @@ static void test_dropout_of_every_score_is_its_definition(void **state) {
         free(got);
         case_free(&c);
     }
-}
-
-// Scores in the hundreds, and one far above the others that comes in the last tile.
-static void test_large_scores(void **state) {
-    static const int32_t lengths[] = {270, 12};
-    attention_case c = typed_case(FT_F16, 1, 64, 2, lengths, false, 0);
-    for (int64_t i = 0; i < c.qkv.t.rows; i++)
-        for (int64_t j = 0; j < 64; j++) {
-            *at(c.qkv.t, i, j) = 1000.0f;
-            *at(c.qkv.t, i, 64 + j) = i == 268 ? 250.0f : -250.0f;
-        }
-    simt_set_order(SIMT_RANDOM, 4);
-    float *got = run_on_tensor_memory(&c, FT_F16);
-    for (int64_t i = 0; i < 270; i++)
-        for (int64_t j = 0; j < 64; j++) {
-            const double value = (double)*at(c.qkv.t, 268, 128 + j);
-            assert_true(fabs((double)got[i * 64 + j] - value) <= 0x1p-10 * fabs(value));
-        }
-    for (size_t i = 0; i < end_of(&c); i++)
-        assert_true(isfinite(got[i]));
-    free(got);
-    case_free(&c);
 }
 
 // A NaN stays in its own sequence, though tiles of the sequences in front of it have its rows; and does not get lost in it.
@@ -143,7 +72,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
             attention_case c = typed_case(FT_BF16, 1, (int32_t)dim, 3, lengths, false, 0.1f);
             *at(c.qkv.t, 25, which * dim + 3) = NAN;
             simt_set_order(SIMT_REVERSE, 0);
-            float *got = run_on_tensor_memory(&c, FT_BF16);
+            float *got = run_on_path(&c, FT_BF16);
             int nans = 0;
             for (int64_t i = 0; i < 90 * dim; i++) {
                 assert_false(isnan(got[i]) && !(i >= 20 * dim && i < 50 * dim));

@@ -3,18 +3,6 @@
 // ctest: driver=fake part=4
 #include "tests/emulator/typed_attention.h"
 
-static void reopen_gpu(size_t capability) {
-    close_gpu(0);
-    fake_settings s = fake.defaults();
-    s.capability = capability;
-    open_gpu(&s);
-}
-static int set_up_hopper(void **state) {
-    set_up(state);
-    reopen_gpu(90);
-    return setenv("FTENGINE_ATTENTION", "wgmma", 1);
-}
-
 // All of the cases of bands when they are asked for by name (the long runs of nvcc's PTX), else a selection.
 static bool some_bands(void) {
     const char *cases = getenv("SIMT_CASES");
@@ -23,41 +11,12 @@ static bool some_bands(void) {
 
 static uint64_t launches(void) { return simt_launches("attention_warpgroup") + simt_launches("attention_warpgroup_backward"); }
 enum { LAUNCHES = 4 }; // of run_on_cuda on this path: forward with and without lse, the passes of queries and of keys
+#include "tests/emulator/typed_path.h"
 
-static float *run_on_warpgroups(const attention_case *c, ft_dtype dtype) {
-    const uint64_t before = launches();
-    float *got = run_on_cuda(c, dtype, true);
-    assert_int_equal(launches() - before, LAUNCHES);
-    return got;
-}
-// Judged, in as many orders, and by this path.
-static void check(attention_case c, ft_dtype dtype, int first_order, int orders) {
-    const uint64_t before = launches();
-    check_typed(c, dtype, true, first_order, orders);
-    assert_int_equal(launches() - before, LAUNCHES * orders);
-}
-
-static void test_head_sizes(void **state) {
-    static const int32_t lengths[] = {37, 1, 150};
-    for (int i = 0; i < 8; i++) {
-        if (few_cases() && i % 3 != 0) continue;
-        const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 64 : 128, 3, lengths, false, i & 4 ? 0.2f : 0), dtype, i, few_cases() ? 1 : SIMT_ORDERS);
-    }
-}
-
-// Around 64 and 128 rows of a group and a block, and 64 and 128 of a tile; all two or three buffers more than once.
-static void test_lengths(void **state) {
-    static const int32_t lengths[] = {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 400};
-    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += few_cases() ? 5 : 1)
-        for (int d = 0; d < 2; d++)
-            check(typed_case(i % 2 ? FT_F16 : FT_BF16, 1, d ? 128 : 64, 1, &lengths[i], false, i % 3 ? 0.1f : 0),
-                  i % 2 ? FT_F16 : FT_BF16, i + d, 1);
-}
-
-static void test_long_text(void **state) {
-    static const int32_t lengths[] = {5, 1030};
-    check(typed_case(FT_BF16, 1, 64, few_cases() ? 1 : 2, lengths, false, 0.1f), FT_BF16, SIMT_SKEWED, 1);
+static int set_up_hopper(void **state) {
+    set_up(state);
+    reopen_gpu(90);
+    return setenv("FTENGINE_ATTENTION", "wgmma", 1);
 }
 
 // By 5 powers of two in 100 keys: a row exceeds its first tile's largest score by less than softmax.h's slack, then by more.
@@ -69,15 +28,6 @@ static void test_rising_scores(void **state) {
         attention_case c = rising_case(dtype, 1, i % 2 ? 128 : 64, 3, lengths, i / 2 ? 0.1f : 0, 0.035f);
         c.causal = i >= 2;
         check(c, dtype, i, few_cases() ? 1 : 2);
-    }
-}
-
-// Fewer queries than keys: one a sequence, at position 0.
-static void test_pooled_queries(void **state) {
-    static const int32_t lengths[] = {5, 1, 70, 290};
-    for (int i = 0; i < 4; i += few_cases() ? 3 : 1) {
-        const ft_dtype dtype = i & 1 ? FT_BF16 : FT_F16;
-        check(typed_case(dtype, 2, i & 2 ? 128 : 64, few_cases() ? 3 : 4, lengths, true, i & 2 ? 0 : 0.2f), dtype, i, few_cases() ? 1 : 2);
     }
 }
 
@@ -147,9 +97,9 @@ static void test_tiles_that_nobody_sees(void **state) {
             c.causal = true;
             c.window = windowed ? 16 : 0;
             simt_set_order(SIMT_RANDOM, 2);
-            float *before = run_on_warpgroups(&c, FT_BF16);
+            float *before = run_on_path(&c, FT_BF16);
             for (int64_t j = dim; j < 3 * dim; j++) *at(c.qkv.t, at_row, j) = NAN;
-            float *after = run_on_warpgroups(&c, FT_BF16);
+            float *after = run_on_path(&c, FT_BF16);
             static const int shown[] = {OUT, DQ};
             for (int part = 0; part < 2; part++) { // (backward D is a NaN where out is)
                 const size_t start = parts_of(&c).at[shown[part]];
@@ -188,7 +138,7 @@ static void test_sums_over_heads_that_share_keys(void **state) {
                 *at(two.qkv.t, i, 4 * dim + j) = *at(one.qkv.t, i, 2 * dim + j);
             }
         simt_set_order(SIMT_REVERSE, 1);
-        float *of_two = run_on_warpgroups(&two, FT_BF16), *of_one = run_on_warpgroups(&one, FT_BF16);
+        float *of_two = run_on_path(&two, FT_BF16), *of_one = run_on_path(&one, FT_BF16);
         const parts p = parts_of(&two), single = parts_of(&one);
         for (int part = DK; part <= DV; part++) {
             double off = 0, size = 0;
@@ -219,7 +169,7 @@ static void test_no_queries_or_no_keys(void **state) {
         c.cu_queries[1] = 0, c.cu_queries[2] = 9, c.cu_queries[3] = 19; // 0, 9 and 10 queries
         c.cu_keys[1] = 6, c.cu_keys[2] = 19, c.cu_keys[3] = 19;         // 6, 13 and 0 keys
         simt_set_order((simt_order)order, 1);
-        float *got = run_on_warpgroups(&c, FT_BF16);
+        float *got = run_on_path(&c, FT_BF16);
         const parts p = parts_of(&c);
         for (int64_t i = 9 * 64; i < 19 * 64; i++)
             assert_true(got[i] == 0 && got[p.at[DQ] + (size_t)i] == 0);
@@ -251,7 +201,7 @@ static void test_dropout_of_every_score_is_its_definition(void **state) {
                     if (j < 2 * length) *at(c.dout.t, i, j) = j % length == (of_queries ? 0 : i) ? 1.0f : 0.0f;
                 }
             simt_set_order(SIMT_SKEWED, 3);
-            float *got = run_on_warpgroups(&c, FT_BF16);
+            float *got = run_on_path(&c, FT_BF16);
             const parts p = parts_of(&c);
             for (int64_t i = 0; i < length; i++)
                 for (int32_t h = 0; h < 2; h++) {
@@ -275,28 +225,6 @@ static void test_dropout_of_every_score_is_its_definition(void **state) {
         }
 }
 
-// Scores in the hundreds, and one far above the others that comes in the last tile.
-static void test_large_scores(void **state) {
-    static const int32_t lengths[] = {270, 12};
-    attention_case c = typed_case(FT_F16, 1, 64, 2, lengths, false, 0);
-    for (int64_t i = 0; i < c.qkv.t.rows; i++)
-        for (int64_t j = 0; j < 64; j++) {
-            *at(c.qkv.t, i, j) = 1000.0f;
-            *at(c.qkv.t, i, 64 + j) = i == 268 ? 250.0f : -250.0f;
-        }
-    simt_set_order(SIMT_RANDOM, 4);
-    float *got = run_on_warpgroups(&c, FT_F16);
-    for (int64_t i = 0; i < 270; i++)
-        for (int64_t j = 0; j < 64; j++) {
-            const double value = (double)*at(c.qkv.t, 268, 128 + j);
-            assert_true(fabs((double)got[i * 64 + j] - value) <= 0x1p-10 * fabs(value));
-        }
-    for (size_t i = 0; i < end_of(&c); i++)
-        assert_true(isfinite(got[i]));
-    free(got);
-    case_free(&c);
-}
-
 // A NaN stays in its own sequence, though tiles of the sequences in front of it have its rows; and does not get lost in it.
 static void test_nan_stays_in_its_sequence(void **state) {
     static const int32_t lengths[] = {20, 30, 40};
@@ -307,7 +235,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
             if (which < 3) *at(c.qkv.t, 25, which * dim + 3) = NAN;
             else *at(c.dout.t, 25, 3) = NAN;
             simt_set_order(SIMT_REVERSE, 0);
-            float *got = run_on_warpgroups(&c, FT_BF16);
+            float *got = run_on_path(&c, FT_BF16);
             const parts p = parts_of(&c);
             const size_t begins[] = {p.at[OUT], p.at[DQ], p.at[DK], p.at[DV]};
             for (int part = 0; part < 4; part++) {
@@ -337,7 +265,7 @@ static void test_against_the_cpu(void **state) {
     assert_non_null(want);
     run_attention(cpu, &c, want);
     simt_set_order(SIMT_RANDOM, 0);
-    float *got = run_on_warpgroups(&c, FT_F16);
+    float *got = run_on_path(&c, FT_F16);
     const size_t begins[] = {p.at[OUT], p.at[LSE], p.at[DQ], p.at[DK], p.at[DV], p.at[PARTS]};
     for (int part = 0; part < 5; part++) {
         double error = 0, size = 0;
