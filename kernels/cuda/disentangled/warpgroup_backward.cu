@@ -202,14 +202,14 @@ FT_DEVICE void sweep_item(const ft_disentangled_pass<T> &a, const pieces<T> &sha
         const int n = group * GROUP + warp;
         const bool has_chunk = slab != nullptr && n <= last_chunk &&
                                first + STEP * (GROUP - 1 - n) < own_count; // some pair has one of its distances
-        float *const to = slab + (int64_t(a.slabs.origin) + (newest + GROUP - n) * STEP - ft_spread(g)) * D + t * 2;
+        const int64_t to = (int64_t(a.slabs.origin) + (newest + GROUP - n) * STEP - ft_spread(g)) * D + t * 2;
         float sums[D / 8][4] = {};
         if (has_chunk)
 #pragma unroll
             for (int i = 0; i < D / 8; i++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    const float2 before = *reinterpret_cast<const float2 *>(to - h * 8 * D + i * 8);
+                    const float2 before = *reinterpret_cast<const float2 *>(slab + to - h * 8 * D + i * 8);
                     sums[i][2 * h] = before.x;
                     sums[i][2 * h + 1] = before.y;
                 }
@@ -232,7 +232,7 @@ FT_DEVICE void sweep_item(const ft_disentangled_pass<T> &a, const pieces<T> &sha
             for (int i = 0; i < D / 8; i++)
 #pragma unroll
                 for (int h = 0; h < 2; h++)
-                    *reinterpret_cast<float2 *>(to - h * 8 * D + i * 8) =
+                    *reinterpret_cast<float2 *>(slab + to - h * 8 * D + i * 8) =
                         make_float2(sums[i][2 * h], sums[i][2 * h + 1]);
     };
 #pragma unroll 1
