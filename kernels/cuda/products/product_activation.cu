@@ -45,8 +45,6 @@ template <class T> struct activate {
     }
 };
 
-constexpr int VECTORS = ft_product::HALVES;
-
 template <class T>
 FT_KERNEL void __launch_bounds__(ft_product::THREADS, 1)
     product_activation(FT_MAP_ARGUMENT(x), FT_MAP_ARGUMENT(w), ft_product::problem p, ft_activation kind, ft_view<const T> bias, ft_view<T> h,
@@ -54,20 +52,19 @@ FT_KERNEL void __launch_bounds__(ft_product::THREADS, 1)
 #ifdef FT_SM_90A
     FT_DYNAMIC_SHARED(bytes);
     const activate<T> epilogue = {kind, p, bias, h, y, reinterpret_cast<float *>(bytes + ft_product::VECTORS_AT)};
-    ft_product::block<T, true, true, VECTORS>(bytes, x, w, p, epilogue);
+    ft_product::block<T>(bytes, x, w, p, epilogue);
 #else
     __trap(); // ft_product_activation_own does not let it come to this
 #endif
 }
 
 template <class T> ft_status run(ft_device *device, const ft_product_activation_args &a) {
-    static_assert(ft_product::SHARED<VECTORS> <= ft_product::MOST_SHARED, "of a block on 9.0");
     const ft_product::problem p = ft_product::problem_of(a.x.rows, a.w.rows, a.x.cols);
     ft_cu_tensor_map x, w;
     FT_TRY(ft_tensor_map_of(device, a.x, ft_product::ROWS, &x));
     FT_TRY(ft_tensor_map_of(device, a.w, ft_product::COLUMNS, &w));
     const int blocks = device->target.sm_count < p.tiles ? device->target.sm_count : p.tiles;
-    return ft_launch("product_activation", product_activation<T>, dim3(unsigned(blocks)), dim3(ft_product::THREADS), ft_product::SHARED<VECTORS>,
+    return ft_launch("product_activation", product_activation<T>, dim3(unsigned(blocks)), dim3(ft_product::THREADS), ft_product::SHARED,
                      ft_stream(device), x, w, p, a.kind, ft_view_of<const T>(a.bias), ft_view_of<T>(a.h), ft_view_of<T>(a.y));
 }
 
