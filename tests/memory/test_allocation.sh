@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every host allocation of a short training run (and of eval and predict) fails once: a clean error or a right result, and
 # never half a model. One thread, so that the N-th allocation is the same one in every run.
-# ctest: cost=999
+# ctest: part=0 cost=999
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 library=$BUILD_DIR/tests/libfailmalloc.so
 [ -f "$library" ] || { echo "skipped: no libfailmalloc.so (a sanitized build)"; exit 0; }

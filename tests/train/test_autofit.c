@@ -1,6 +1,6 @@
 // Autofit: what is left at auto is chosen so that the run fits and is the fastest that does; the plan knows it to the byte,
 // and the trained weights are those of the run with unlimited memory.
-// ctest: asan_part=3 cost=995
+// ctest: part=1 asan_part=3 cost=995
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
