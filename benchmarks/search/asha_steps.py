@@ -4,6 +4,8 @@
     python3 benchmarks/search/asha_steps.py record         trains 80 trials of configs/tune.ini to their ends, evenly over its space, with
                                                     ten evaluations each; killed, it goes on where it was. About an hour on 2
                                                     quiet cores. Writes benchmarks/search/curves_reviews.jsonl.gz
+    python3 benchmarks/search/asha_steps.py luck           trains some of their settings again with other seeds, some half an hour:
+                                                    benchmarks/search/luck_reviews.jsonl.gz
     python3 benchmarks/search/asha_steps.py replay         20 seeds on those curves, in seconds: results/asha_steps.md
     python3 benchmarks/search/asha_steps.py freeze-thaw    the same curves and seeds, trials paused and gone on with as hpo/search/curves chooses:
                                                     results/freeze_thaw_steps.md; 2 to 10 s of a core a seed
@@ -43,6 +45,7 @@ PARTIAL = os.path.join(common.ROOT, "benchmarks", "search", "asha_partial")
 FINISHED = ("COMPLETE", "PRUNED", "FAIL")
 CURVES = os.path.join(common.ROOT, "benchmarks", "search", "curves_reviews.jsonl.gz")
 TARGET = 0.4
+SEEDS = (43, 44, 45)  # of settings trained again
 
 
 def run(*command):
@@ -162,6 +165,49 @@ def record(arguments):
     print(f"{len(complete)} curves of {len(trials)} trials in {arguments.curves}, {os.path.getsize(arguments.curves)} bytes")
 
 
+def luck_of(curves):
+    """The file beside one of curves that has some of its settings, trained again with other seeds."""
+    return os.path.join(os.path.dirname(curves), os.path.basename(curves).replace("curves_", "luck_", 1))
+
+
+def written(path, lines):
+    with open(path + ".new", "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as f:
+        f.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+    os.replace(path + ".new", path)
+
+
+def trained(arguments, params, seed):
+    """A complete trial of these settings, as an export has it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        where = os.path.join(scratch, "run")
+        run(arguments.program, "train", arguments.config, *EVALUATIONS, *shortened(arguments), *(f"{k}={v}" for k, v in params.items()), *arguments.settings,
+            "output.save_steps=0", f"train.seed={seed}", f"output.dir={where}")
+        with open(os.path.join(where, "run.json"), encoding="utf-8") as f:
+            best = json.load(f)["best"]["value"]
+        with open(os.path.join(where, "metrics.jsonl"), encoding="utf-8") as f:
+            curve = {str(m["step"]): round(m["eval_accuracy"], 9) for m in map(json.loads, f) if "eval_accuracy" in m}
+    return {"values": [best], "intermediate_values": curve, "user_attributes": {"seed": seed}}
+
+
+def luck(arguments):
+    """Settings of the recorded study, each with three other seeds. What is there is not trained again."""
+    with gzip.open(arguments.curves, "rt") as f:
+        study, *trials = map(json.loads, f)
+    path, kept = luck_of(arguments.curves), {}
+    if os.path.exists(path):
+        with gzip.open(path, "rt") as f:
+            kept = {(json.dumps(t["params"]), t["user_attributes"]["seed"]): t for t in list(map(json.loads, f))[1:]}
+    trials.sort(key=lambda t: t["values"][0], reverse=study["directions"] == ["maximize"])
+    lines = []
+    for again in [trials[int(part * len(trials))] for part in arguments.again]:
+        for seed in SEEDS:
+            known = kept.get((json.dumps(again["params"]), seed)) or trained(arguments, again["params"], seed)
+            lines.append(dict(again, system_attributes={}, datetime_start=None, datetime_complete=None, number=len(lines),
+                              **{k: known[k] for k in ("values", "intermediate_values", "user_attributes")}))
+            written(path, [dict(study, study="luck", user_attributes={}), *lines])
+    print(f"{len(arguments.again)} settings, {len(SEEDS)} runs each, in {path}")
+
+
 def summary(document, title, note, what="ASHA", stopped="pruned"):
     rows = document["seeds"]
     shares = [r["steps"] / r["none_steps"] if r["reached"] else 1.0 for r in rows]
@@ -188,12 +234,16 @@ def replayed(arguments, *words):
     if not os.path.exists(arguments.curves):
         sys.exit(f"{arguments.curves} is not there; record it first: python3 benchmarks/search/asha_steps.py record")
     with tempfile.TemporaryDirectory() as scratch:
-        plain, database = os.path.join(scratch, "curves.jsonl"), os.path.join(scratch, "curves.db")
-        with gzip.open(arguments.curves, "rb") as f, open(plain, "wb") as out:
-            out.write(f.read())
-        run(arguments.program, "study", "import", plain, "--storage", database)
+        databases = []
+        for path in (arguments.curves, luck_of(arguments.curves)):
+            name = os.path.basename(path)[:-len(".jsonl.gz")]
+            plain, database = os.path.join(scratch, f"{name}.jsonl"), os.path.join(scratch, f"{name}.db")
+            with gzip.open(path, "rb") as f, open(plain, "wb") as out:
+                out.write(f.read())
+            run(arguments.program, "study", "import", plain, "--storage", database)
+            databases.append(database)
         program = os.path.join(os.path.dirname(arguments.program), "benchmarks", "bench_asha")
-        told = run(program, database, arguments.seeds or 20, arguments.without, *words, *arguments.settings)
+        told = run(program, *databases, arguments.seeds or 20, arguments.without, *words, *arguments.settings)
     return map(json.loads, told.splitlines())
 
 
@@ -255,13 +305,15 @@ def real(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["record", "replay", "freeze-thaw", "real", "save"])
+    parser.add_argument("what", choices=["record", "luck", "replay", "freeze-thaw", "real", "save"])
     parser.add_argument("--program", default=os.path.join(common.ROOT, "build", "ftengine"))
     parser.add_argument("--config", default=os.path.join(common.ROOT, "configs", "tune.ini"))
     parser.add_argument("--curves", default=CURVES)
     parser.add_argument("--trials", type=int, default=80, help="of record")
     parser.add_argument("--without", type=int, default=200, help="trials of the study without a pruner")
     parser.add_argument("--seeds", type=int, default=0, help="20 of replay, 2 of real")
+    parser.add_argument("--again", type=lambda text: list(map(float, text.split(","))), default=[0, 0.1, 0.3, 0.7],
+                        help="of luck: which settings, as parts of all in the order of their values")
     parser.add_argument("--first", type=int, default=0, help="seed of freeze-thaw")
     parser.add_argument("--until", type=float, default=1, help="of real: the share of the steps without a pruner at which ASHA is given up")
     parser.add_argument("--layers", type=int, default=0, help="of the model, the first so many; 0: all")
@@ -269,7 +321,7 @@ def main():
     parser.add_argument("--output", help="results, without .md and .json")
     parser.add_argument("settings", nargs="*", help="section.key=value, for the studies")
     arguments = parser.parse_intermixed_args() # settings may stand behind options
-    {"record": record, "replay": replay, "freeze-thaw": freeze_thaw, "real": real, "save": save}[arguments.what](arguments)
+    {"record": record, "luck": luck, "replay": replay, "freeze-thaw": freeze_thaw, "real": real, "save": save}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

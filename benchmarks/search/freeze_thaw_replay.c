@@ -18,10 +18,8 @@ typedef struct paused_study {
     double *curve;          // [room][points] as recorded_curves draws it
     int64_t room;
     ft_pausing_widths widths; // those that the latest trial began with; [names]
-    double *values;           // [names] of a trial
+    double *values, *place;   // [names] of a trial; [points]
 } paused_study;
-
-static double sign_of(const paused_study *s) { return s->trials.maximize[0] ? 1 : -1; }
 
 static ft_status grow(paused_study *s) {
     if (s->trials.count < s->room) return FT_OK;
@@ -70,19 +68,21 @@ static ft_status choose(paused_study *s, int64_t *number, double *seconds) {
     return status;
 }
 
-static ft_status one_stage(paused_study *s, freeze_thaw_replay *out, double *seconds) {
+static ft_status one_stage(paused_study *s, const recorded_race *goal, freeze_thaw_replay *out, double *seconds) {
     const recorded_curves *c = s->curves;
     const ft_trial_report *reports = c->trial[0]->reports;
     int64_t i = 0;
     FT_TRY(choose(s, &i, seconds));
     const int stage = s->trials.trial[i].report_count;
     const double *curve = s->curve + i * c->points;
-    out->steps += reports[stage].step - (stage > 0 ? reports[stage - 1].step : 0);
+    out->race.steps += reports[stage].step - (stage > 0 ? reports[stage - 1].step : 0);
     FT_TRY(ft_trials_report(&s->trials, i, reports[stage].step, curve[stage]));
     if (stage + 1 < c->points - 1) return FT_OK;
     s->view[i].waits = false; // the final value is known with the last evaluation
     const double value = curve[c->points - 1];
-    if (isnan(out->best) || sign_of(s) * value > sign_of(s) * out->best) out->best = value;
+    for (int name = 0; name < c->study->names.count; name++) // numbers of names are those of the recorded study: they were asked for in that order
+        s->values[name] = ft_trial_find_param(&s->trials.trial[i], name)->value;
+    recorded_race_add(&out->race, c, s->values, value, goal, s->place);
     return ft_trials_finish(&s->trials, i, FT_COMPLETE, &value, 1);
 }
 
@@ -93,21 +93,22 @@ static ft_status begin(paused_study *s) {
     options.seed = (uint64_t)s->tuning->options->seed;
     FT_TRY(ft_trials_init(&s->trials, 1, s->curves->study->maximize));
     s->values = ft_calloc(names, sizeof *s->values, "a replay");
+    s->place = ft_calloc((size_t)s->curves->points, sizeof *s->place, "a replay");
     s->widths.width = ft_calloc(names, sizeof *s->widths.width, "a replay");
-    if (s->values == NULL || s->widths.width == NULL) return FT_NO_MEMORY;
+    if (s->values == NULL || s->place == NULL || s->widths.width == NULL) return FT_NO_MEMORY;
     FT_TRY(grow(s));
     return ft_sampler_new(&options, &s->trials, &s->sampler);
 }
 
-ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tuning, double goal, int64_t most,
+ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tuning, const recorded_race *goal,
                                  freeze_thaw_replay *out) {
     paused_study s = {.curves = curves, .tuning = tuning};
     double seconds = 0;
     int64_t choices = 0;
-    *out = (freeze_thaw_replay){.best = NAN};
+    *out = (freeze_thaw_replay){.race = {.best = NAN, .place = NAN}};
     ft_status status = begin(&s);
-    for (; status == FT_OK && !(sign_of(&s) * out->best >= sign_of(&s) * goal) && out->steps < most; choices++)
-        status = one_stage(&s, out, &seconds);
+    for (; status == FT_OK && !recorded_race_over(&out->race, goal); choices++)
+        status = one_stage(&s, goal, out, &seconds);
     out->trials = s.trials.count;
     for (int64_t i = 0; i < s.trials.count; i++)
         out->paused += s.trials.trial[i].state == FT_RUNNING;
@@ -117,6 +118,7 @@ ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tunin
     ft_trials_free(&s.trials);
     free(s.widths.width);
     free(s.values);
+    free(s.place);
     free(s.view);
     free(s.curve);
     return status;

@@ -6,14 +6,14 @@
 #include "hpo/study/study.h"
 
 typedef struct freeze_thaw_replay {
-    double best; // of the trials that came to their ends; NaN: none has
-    int64_t steps, trials, paused;
+    recorded_race race;
+    int64_t trials, paused;
     double seconds; // of a choice, on average
 } freeze_thaw_replay;
 
-// Until a trial has ended with a value as good as `goal`, or `most` steps are taken. No sampler: a trial begins where those around let most
+// Until all of `goal` is reached, or its steps are taken. No sampler: a trial begins where those around let most
 // expect. All steps cost the same.
-ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tuning, double goal, int64_t most,
+ft_status freeze_thaw_replay_run(const recorded_curves *curves, ft_tuning *tuning, const recorded_race *goal,
                                  freeze_thaw_replay *out);
 
 #endif

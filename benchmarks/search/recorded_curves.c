@@ -1,5 +1,6 @@
 #include "benchmarks/search/recorded_curves.h"
 
+#include "hpo/search/history/normal.h"
 #include "hpo/search/history/random_stream.h"
 
 #include <math.h>
@@ -125,7 +126,56 @@ static void choose_widths(recorded_curves *c, double *values) {
     printf("}}\n");
 }
 
-ft_status recorded_curves_of(const ft_trials *study, recorded_curves *c) {
+// ---- luck --------------------------------------------------------------------------------------------------------------
+
+static bool same_setting(const ft_trials *study, const ft_trial *a, const ft_trial *b) {
+    bool same = true;
+    for (int name = 0; name < study->names.count && same; name++)
+        same = ft_trial_find_param(a, name)->value == ft_trial_find_param(b, name)->value;
+    return same;
+}
+
+static double point_of(const recorded_curves *c, const ft_trial *t, int k) { return k < c->points - 1 ? t->reports[k].value : t->values[0]; }
+
+// Fills `level` and `luck` of the next setting from its runs.
+static void add_setting(recorded_curves *c, const ft_trial *const *run) {
+    double *luck = c->luck + (int64_t)c->settings * c->runs * c->points;
+    for (int k = 0; k < c->points; k++) {
+        double mean = 0;
+        for (int i = 0; i < c->runs; i++)
+            mean += point_of(c, run[i], k) / c->runs;
+        for (int i = 0; i < c->runs; i++)
+            luck[i * c->points + k] = point_of(c, run[i], k) - mean;
+        if (k == c->points - 1) c->level[c->settings] = mean;
+    }
+    c->settings++;
+}
+
+// Trials of one setting stand side by side.
+static ft_status learn_luck(const ft_trials *again, recorded_curves *c) {
+    static const char where[] = "the settings trained again";
+    recorded_curves runs = {.study = again};
+    runs.trial = ft_calloc((size_t)again->count + 1, sizeof *runs.trial, "curves");
+    ft_status status = runs.trial != NULL ? gather(again, &runs) : FT_NO_MEMORY;
+    if (status == FT_OK && runs.points != c->points)
+        status = ft_fail(FT_INVALID, where, "%d evaluations, and the recorded study has %d", runs.points - 1, c->points - 1);
+    for (c->runs = 1; status == FT_OK && c->runs < runs.count && same_setting(again, runs.trial[0], runs.trial[c->runs]); c->runs++) continue;
+    if (status == FT_OK && (c->runs < 2 || runs.count < 3 * c->runs || runs.count % c->runs != 0))
+        status = ft_fail(FT_INVALID, where, "at least three are needed, each of them as often as the first, twice or more");
+    if (status == FT_OK) c->level = ft_calloc((size_t)runs.count, sizeof *c->level, "curves");
+    if (status == FT_OK) c->luck = ft_calloc((size_t)runs.count * (size_t)c->points, sizeof *c->luck, "curves");
+    if (status == FT_OK && (c->level == NULL || c->luck == NULL)) status = FT_NO_MEMORY;
+    for (int i = 0; status == FT_OK && i < runs.count; i += c->runs) {
+        for (int k = 1; k < c->runs; k++)
+            if (!same_setting(again, runs.trial[i], runs.trial[i + k]))
+                status = ft_fail(FT_INVALID, where, "complete trial %d is of another setting than the one before", i + k);
+        if (status == FT_OK) add_setting(c, runs.trial + i);
+    }
+    free(runs.trial);
+    return status;
+}
+
+ft_status recorded_curves_of(const ft_trials *study, const ft_trials *again, recorded_curves *c) {
     *c = (recorded_curves){.study = study};
     c->trial = ft_calloc((size_t)study->count + 1, sizeof *c->trial, "curves");
     if (c->trial == NULL) return FT_NO_MEMORY;
@@ -141,9 +191,10 @@ ft_status recorded_curves_of(const ft_trials *study, recorded_curves *c) {
     for (int i = 0; i < c->count; i++)
         for (int k = 0; k < c->points; k++)
             c->value[i * c->points + k] = k < c->points - 1 ? c->trial[i]->reports[k].value : c->trial[i]->values[0];
-    choose_widths(c, values);
+    const ft_status status = learn_luck(again, c);
+    if (status == FT_OK) choose_widths(c, values);
     free(values);
-    return FT_OK;
+    return status;
 }
 
 void recorded_curves_free(recorded_curves *c) {
@@ -151,22 +202,62 @@ void recorded_curves_free(recorded_curves *c) {
     free(c->value);
     free(c->residual);
     free(c->width);
+    free(c->level);
+    free(c->luck);
 }
 
 // ---- a curve ------------------------------------------------------------------------------------------------------------
 
+enum { NEAR = 3 };
+
+// The settings trained again whose levels are nearest.
+static void settings_near(const recorded_curves *c, double level, int *nearest) {
+    for (int n = 0; n < NEAR; n++) {
+        nearest[n] = -1;
+        for (int i = 0; i < c->settings; i++) {
+            bool taken = false;
+            for (int k = 0; k < n; k++)
+                taken = taken || nearest[k] == i;
+            if (!taken && (nearest[n] < 0 || fabs(c->level[i] - level) < fabs(c->level[nearest[n]] - level))) nearest[n] = i;
+        }
+    }
+}
+
 void recorded_curves_draw(const recorded_curves *c, int64_t seed, int64_t number, const double *values, double *curve) {
     ft_random_stream stream = ft_random_stream_of((uint64_t)seed, number, FT_DRAW_UNIFORM, "curve");
-    double all = 0, upto = 0;
-    for (int i = 0; i < c->count; i++)
-        all += weight_of(c, i, values);
-    const double drawn = ft_random_double(&stream) * all;
-    int neighbour = 0;
-    while (neighbour + 1 < c->count && (upto += weight_of(c, neighbour, values)) <= drawn)
-        neighbour++;
+    int nearest[NEAR];
     mean_around(c, values, -1, curve);
-    for (int k = 0; k < c->points; k++)
-        curve[k] += c->residual[neighbour * c->points + k];
+    settings_near(c, curve[c->points - 1], nearest);
+    for (int n = 0; n < NEAR * c->runs; n++) { // a sum of normal parts of them has their mean covariance
+        const double part = ft_truncated_normal_quantile(ft_random_double(&stream), -9, 9) / sqrt(NEAR * (c->runs - 1.0));
+        const double *luck = c->luck + ((int64_t)nearest[n / c->runs] * c->runs + n % c->runs) * c->points;
+        for (int k = 0; k < c->points; k++)
+            curve[k] += part * luck[k];
+    }
 }
 
 void recorded_curves_mean(const recorded_curves *c, const double *values, double *curve) { mean_around(c, values, -1, curve); }
+
+// ---- how far a study has come -----------------------------------------------------------------------------------------
+
+void recorded_race_add(recorded_race *race, const recorded_curves *c, const double *values, double value, const recorded_race *goal,
+                       double *curve) {
+    const double sign = c->study->maximize[0] ? 1 : -1;
+    if (sign * value <= sign * race->best) return;
+    mean_around(c, values, -1, curve);
+    race->best = value;
+    race->place = curve[c->points - 1];
+    if (goal == NULL) {
+        race->best_since = race->place_since = race->steps;
+        return;
+    }
+    if (race->best_since == 0 && sign * race->best >= sign * goal->best) race->best_since = race->steps;
+    if (sign * race->place < sign * goal->place)
+        race->place_since = 0;
+    else if (race->place_since == 0)
+        race->place_since = race->steps;
+}
+
+bool recorded_race_over(const recorded_race *race, const recorded_race *goal) {
+    return goal != NULL && ((race->best_since > 0 && race->place_since > 0) || race->steps >= goal->steps);
+}
