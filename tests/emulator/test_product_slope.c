@@ -1,7 +1,7 @@
 // The kernel of our own that is a matrix product times the slope of an activation, on an emulated chip of compute capability 9.0: dx and its sums by
 // columns against double precision, y against the activation of h, in bf16 and fp16; whatever the order of threads, the number of
 // multiprocessors and what is wanted beside, the same bits.
-// ctest: driver=fake part=5
+// ctest: driver=fake part=2
 #include "tests/emulator/typed_slope.h"
 
 enum { MULTIPROCESSORS = 3 }; // so that a block has several tiles
