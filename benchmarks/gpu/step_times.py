@@ -227,7 +227,10 @@ class Chip:
 
     def seconds(self, op, lengths):
         if op["op"] in ("gemm", "product_activation", "product_slope"):
-            return self.product(*op["shape"], op["bytes"])
+            seconds, bound = self.product(*op["shape"], op["bytes"])
+            if op["op"] == "product_slope":  # sums of columns, a row of them for each of the three warps that share 128 rows: written beside, then read
+                seconds += self.moving(4 * 3 * math.ceil(op["shape"][0] / 128) * op["shape"][1])
+            return seconds, bound
         return self.attention(op, lengths) if op["op"] in SWEEPS else self.other(op)
 
 

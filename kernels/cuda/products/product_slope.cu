@@ -13,12 +13,11 @@ namespace {
 
 static_assert(ft_product::ROWS == FT_CUDA_SLOPE_ROWS && ft_product::EPILOGUE_WARPS == FT_CUDA_SLOPE_SUMS, "what the scratch is planned for");
 
-// Rows of h that a warp has asked for before it works on the first of them: 2 KiB, so that three warps are given what they use up while the
-// products of a tile last.
-constexpr int AHEAD = 4;
-
 // A warp has every third row, a lane eight columns of it; their sums are of both halves.
 template <class T> struct slope {
+    // Rows of h that a warp has asked for before it works on the first of them: 2 KiB, so that three warps are given what they use up while
+    // the products of a tile last.
+    static constexpr int AHEAD = 4;
     ft_activation kind;
     ft_product::problem p;
     ft_view<const T> h;
