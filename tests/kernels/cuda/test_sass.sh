@@ -55,7 +55,7 @@ awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a"
           exit bad || count != 16 }' sass || { echo "attention_warpgroup_backward: exponentials behind the products"; exit 1; }
 
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
-most=355
+most=358
 awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
     END { for (a in count) if (count[a] > most) { print a ": " count[a] " kernels, of " most " that are listed"; bad = 1 } exit bad }' sass || exit 1
 
