@@ -114,6 +114,16 @@ static call of_product_activation(const ft_product_activation_args *a) {
     second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->x.cols;
     return second;
 }
+static call of_product_slope(const ft_product_slope_args *a) {
+    const ft_gemm_args product = ft_product_slope_product(a);
+    const ft_activation_backward_args rest = ft_product_slope_rest(a);
+    const ft_cost of_product = ft_gemm_cost(&product), of_rest = ft_activation_backward_cost(&rest);
+    call first = of_gemm(&product), second = of_activation_backward(&rest);
+    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
+    note(first);
+    second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->dout.cols;
+    return second;
+}
 static call of_attention_forward(const ft_attention_forward_args *a) { return of_attention("attention_forward", &a->shape, a->q, a->k, 0); }
 static call of_attention_backward(const ft_attention_backward_args *a) { return of_attention("attention_backward", &a->shape, a->q, a->k, 0); }
 static call of_disentangled_attention_forward(const ft_disentangled_attention_forward_args *a) {

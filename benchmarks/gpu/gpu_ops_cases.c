@@ -36,6 +36,19 @@ static ft_status product_activation(test *t, int side) {
         .bias = gpu_ops_vector(t, 2, side, t->cols), .h = gpu_ops_matrix(t, 3, side, t->rows, t->cols), .y = gpu_ops_matrix(t, 4, side, t->rows, t->cols));
 }
 
+// dx = (dout W) gelu'(h), y = gelu(h) again and the sums of dx by columns: likewise.
+static void product_slope_setup(test *t) {
+    gpu_ops_add_many(t, 5, (int64_t[]){t->rows * t->inner, t->cols * t->inner, t->rows * t->cols, t->rows * t->cols, t->rows * t->cols});
+    gpu_ops_add_floats(t, t->cols, 0, 1);
+    t->flops = 2.0 * (double)t->rows * (double)t->cols * (double)t->inner;
+    t->moved = gpu_ops_bytes_of(t, (double)t->rows * (double)(3 * t->cols + t->inner) + (double)t->cols * (double)t->inner);
+}
+static ft_status product_slope(test *t, int side) {
+    RUN(product_slope, .kind = FT_ACT_GELU, .dout = gpu_ops_matrix(t, 0, side, t->rows, t->inner), .w = gpu_ops_matrix(t, 1, side, t->inner, t->cols),
+        .h = gpu_ops_matrix(t, 2, side, t->rows, t->cols), .dx = gpu_ops_matrix(t, 3, side, t->rows, t->cols), .y = gpu_ops_matrix(t, 4, side, t->rows, t->cols),
+        .dbias = gpu_ops_vector(t, 5, side, t->cols));
+}
+
 static void column_sum_setup(test *t) {
     gpu_ops_add_rows(t, t->rows * t->cols, 0, 1);
     gpu_ops_add_floats(t, t->cols, 0, 1);
@@ -348,6 +361,7 @@ const gpu_op gpu_ops[] = {
     {"gemm_input_gradient", gemm_setup, gemm_input, 5e-6, ROWS, 1},
     {"gemm_weight_gradient", gemm_setup, gemm_weight, 5e-6, ROWS, 0},
     {"product_activation", product_activation_setup, product_activation, 5e-6, ROWS, 2},
+    {"product_slope", product_slope_setup, product_slope, 5e-6, ROWS, 3},
     {"segment_forward", gpu_ops_segment_product_setup, gpu_ops_segment_forward, 5e-6, ROWS, 1},
     {"segment_weight_gradient", gpu_ops_segment_product_setup, gpu_ops_segment_weight, 5e-6, ROWS, 0},
     {"column_sum", column_sum_setup, column_sum, 5e-6, ROWS, 0},

@@ -161,10 +161,10 @@ def residual_lines(cases):
 
 
 def in_one_lines(cases):
-    """Dense steps whose products with an activation are one kernel of our own."""
-    lines = ["", "## Where our own product with an activation is as fast as cuBLASLt's", "", "Not in the figures above: no card has measured it, and a run takes it only where it has (device.gemm_tuning). Dense steps, H200, milliseconds. The product is "
-             "held to the rate that", "is assumed of cuBLASLt's, with the activation's output among the bytes that it moves; the pass, which reads h and writes y, is gone. What the "
-             "compiled kernel can have at most: static_model.md.", "", "| model | column | activations | products | launches | step | with graphs | MFU |", "|---" * 8 + "|"]
+    """Dense steps whose products with an activation or its slope are one kernel of our own."""
+    lines = ["", "## Where our own products with an activation or its slope are as fast as cuBLASLt's", "", "Not in the figures above: no card has measured them, and a run takes one only where it has (device.gemm_tuning). Dense steps, H200, milliseconds. The product is "
+             "held to the rate that", "is assumed of cuBLASLt's, with what the pass moves beside the product's own - y forward, h and y again backward - among the bytes that it moves; the pass is gone. What the "
+             "compiled kernels can have at most: static_model.md.", "", "| model | column | activations | products | launches | step | with graphs | MFU |", "|---" * 8 + "|"]
     for c in (c for c in cases if c["case"] == "dense-512" and "in_one" in c["best"]):
         for column in ("best", "expected"):
             f, own = c[column], c[column]["in_one"]

@@ -64,7 +64,7 @@ WARPGROUPS = {
 }
 WARPGROUP_HEADS = {"attention_forward": (64, 128), "attention_backward": (64, 128), "disentangled_attention_forward": (64,), "disentangled_attention_backward": (64,)}
 PARTS = {
-    "products": ("gemm", "product_activation"),
+    "products": ("gemm", "product_activation", "product_slope"),
     "attention": tuple(SWEEPS),
     "norms": ("layernorm_forward", "layernorm_backward"),
     "activations": ("activation_forward", "activation_backward", "gated_forward", "gated_backward"),
@@ -120,6 +120,8 @@ class Counted:
         self.static, self.counts = read_static(static), static_model.read_counts(counts)
 
     def launches(self, op, head_dim):
+        if op == "product_slope":
+            return 2  # the second adds sums of columns
         name = op.replace("_attention", "") if op.startswith("disentangled") else op
         keys = [f"{name}.bf16.{head_dim}", f"{name}.bf16", f"{name}.fp32_to_bf16", name]
         found = [int(k.split("/")[1]) for key in keys for k in self.counts if k.split("/")[0] == key]
@@ -224,24 +226,29 @@ class Chip:
         return self.moving(size, row["part"]), row["bound"]
 
     def seconds(self, op, lengths):
-        if op["op"] in ("gemm", "product_activation"):
-            return self.product(*op["shape"], op["bytes"])
+        if op["op"] in ("gemm", "product_activation", "product_slope"):
+            seconds, bound = self.product(*op["shape"], op["bytes"])
+            if op["op"] == "product_slope":  # sums of columns, a row of them for each of the three warps that share 128 rows: written beside, then read
+                seconds += self.moving(4 * 3 * math.ceil(op["shape"][0] / 128) * op["shape"][1])
+            return seconds, bound
         return self.attention(op, lengths) if op["op"] in SWEEPS else self.other(op)
 
 
 def in_one(ops):
-    """The same ops where products with an activation behind them are one kernel of our own (kernels/cuda/products): the product's, which writes what
-    the activation writes too, and the pass is gone."""
+    """The same ops where products with an activation or its slope behind them are one kernel of our own (kernels/cuda/products): the product's, and the
+    pass is gone. What the pass moves beside what is the product's - it has read that, and written it once more on the way back - goes with the product.
+    Sums of bias gradients are a kernel still."""
     found = []
     for op in ops:
-        behind = [o for o in ops if o["op"] == "activation_forward" and o.get("behind") == op["shape"][2] and o["shape"][:2] == op["shape"][:2]
-                  and op["op"] == "gemm" and not op["accumulates"] and op["transposed"] == [0, 1]]
+        passes = {(0, 1): ("activation_forward", "product_activation", 1), (0, 0): ("activation_backward", "product_slope", 2)}
+        of_pass, of_both, gone = passes.get(tuple(op["transposed"]), (None, None, 0)) if op["op"] == "gemm" and not op["accumulates"] else (None, None, 0)
+        behind = [o for o in ops if o["op"] == of_pass and o.get("behind") == op["shape"][2] and o["shape"][:2] == op["shape"][:2]]
         number = sum(o["number"] for o in behind)
         assert number <= op["number"], f"{number} activations behind {op['number']} products"
-        if number < op["number"] and not (op["op"] == "activation_forward" and op.get("behind")):
+        if number < op["number"] and not op.get("behind"):
             found.append(op | {"number": op["number"] - number})
-        if number:
-            found.append(op | {"op": "product_activation", "number": number, "bytes": op["bytes"] + 2 * op["shape"][0] * op["shape"][1]})
+        for o in behind:
+            found.append(op | {"op": of_both, "number": o["number"], "bytes": op["bytes"] + o["bytes"] - 2 * gone * op["shape"][0] * op["shape"][1]})
     return found
 
 

@@ -500,6 +500,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
         return own_ops(device)->op(device, args);                                                                     \
     }
 PLAIN(product_activation)
+PLAIN(product_slope)
 PLAIN(sequence_mean_backward)
 PLAIN(cross_entropy)
 PLAIN(weighted_cross_entropy)

@@ -27,49 +27,61 @@ ft_status ft_cuda_products_asked(ft_cuda *cuda, const char *targets) {
 
 // ---- the two ways -----------------------------------------------------------------------------------------------------
 
-static ft_status in_two(ft_device *device, const void *what) {
-    const ft_product_activation_args *a = what;
-    const ft_gemm_args product = ft_product_activation_product(a);
-    const ft_activation_forward_args rest = ft_product_activation_rest(a);
-    FT_TRY(ft_cuda_gemm(device, &product));
-    return ft_cuda_of(device)->kernels->ops.activation_forward(device, &rest);
-}
+static const ft_op_table *own_ops(ft_device *device) { return &ft_cuda_of(device)->kernels->module.table->ops; }
+static const ft_op_table *passes(ft_device *device) { return &ft_cuda_of(device)->kernels->ops; }
 
-static ft_status in_one(ft_device *device, const void *what) {
-    return ft_cuda_of(device)->kernels->module.table->ops.product_activation(device, what);
+static ft_status activation_in_two(ft_device *device, const void *what) {
+    const ft_gemm_args product = ft_product_activation_product(what);
+    const ft_activation_forward_args rest = ft_product_activation_rest(what);
+    FT_TRY(ft_cuda_gemm(device, &product));
+    return passes(device)->activation_forward(device, &rest);
 }
+static ft_status activation_in_one(ft_device *device, const void *what) { return own_ops(device)->product_activation(device, what); }
+
+static ft_status slope_in_two(ft_device *device, const void *what) {
+    const ft_gemm_args product = ft_product_slope_product(what);
+    const ft_activation_backward_args rest = ft_product_slope_rest(what);
+    FT_TRY(ft_cuda_gemm(device, &product));
+    return passes(device)->activation_backward(device, &rest);
+}
+static ft_status slope_in_one(ft_device *device, const void *what) { return own_ops(device)->product_slope(device, what); }
+
+// An op, and what it is called with.
+typedef struct call {
+    ft_gemm_epilogue epilogue;
+    ft_activation kind;
+    ft_gemm_queue_function *in_two, *in_one;
+    const ft_gemm_args *product;
+    const void *args;
+} call;
 
 // ---- which --------------------------------------------------------------------------------------------------------------
 
-static ft_gemm_shape shape_of(const ft_product_activation_args *a) {
-    const ft_gemm_args product = ft_product_activation_product(a);
-    ft_gemm_shape shape = ft_cuda_gemm_shape(&product);
-    shape.epilogue = FT_GEMM_ACTIVATION;
-    shape.activation = (int32_t)a->kind;
+static ft_gemm_shape shape_of(const call *c) {
+    ft_gemm_shape shape = ft_cuda_gemm_shape(c->product);
+    shape.epilogue = c->epilogue;
+    shape.activation = (int32_t)c->kind;
     return shape;
 }
 
-static ft_status choose(ft_device *device, const ft_gemm_shape *shape, const void *what, bool *own) {
+static ft_status choose(ft_device *device, const ft_gemm_shape *shape, const call *c, bool *own) {
     ft_gemm_tuning *tuning = *ft_cuda_gemms_tuning(device);
     bool found = false;
     *own = false;
     if (tuning == NULL) return FT_OK;
     ft_gemm_tuning_find_way(tuning, shape, own, &found);
     if (found || !ft_gemm_tuning_measures(tuning)) return FT_OK;
-    return ft_gemm_tuning_measure_way(tuning, device, shape, in_two, in_one, what, own);
+    return ft_gemm_tuning_measure_way(tuning, device, shape, c->in_two, c->in_one, c->args, own);
 }
 
-// Without choices, and without a kernel that could be chosen, nothing is looked up.
-static ft_status takes_own(ft_device *device, const ft_product_activation_args *a, bool *own) {
+static ft_status takes_own(ft_device *device, const call *c, bool *own) {
     ft_cuda *cuda = ft_cuda_of(device);
-    *own = false;
-    if (!cuda->own_products || !ft_product_activation_own(a)) return FT_OK;
     if (cuda->products == FT_PRODUCTS_OWN) return *own = true, FT_OK;
-    const ft_gemm_shape shape = shape_of(a);
+    const ft_gemm_shape shape = shape_of(c);
     ft_cuda_way *way = &cuda->kernels->ways[ft_cuda_gemm_hash(&shape) % FT_CUDA_WAYS];
     if (!way->known || memcmp(&way->shape, &shape, sizeof shape) != 0) {
         *way = (ft_cuda_way){.known = false};
-        FT_TRY(choose(device, &shape, a, &way->own));
+        FT_TRY(choose(device, &shape, c, &way->own));
         way->shape = shape;
         way->known = true;
     }
@@ -77,8 +89,21 @@ static ft_status takes_own(ft_device *device, const ft_product_activation_args *
     return FT_OK;
 }
 
+// Without choices, and without a kernel that could be chosen, nothing is looked up.
+static ft_status run(ft_device *device, bool fits, const call *c) {
+    bool own = false;
+    if (ft_cuda_of(device)->own_products && fits) FT_TRY(takes_own(device, c, &own));
+    return (own ? c->in_one : c->in_two)(device, c->args);
+}
+
 ft_status ft_cuda_chosen_product_activation(ft_device *device, const ft_product_activation_args *args) {
-    bool own;
-    FT_TRY(takes_own(device, args, &own));
-    return own ? in_one(device, args) : in_two(device, args);
+    const ft_gemm_args product = ft_product_activation_product(args);
+    const call c = {FT_GEMM_ACTIVATION, args->kind, activation_in_two, activation_in_one, &product, args};
+    return run(device, ft_product_activation_own(args), &c);
+}
+
+ft_status ft_cuda_chosen_product_slope(ft_device *device, const ft_product_slope_args *args) {
+    const ft_gemm_args product = ft_product_slope_product(args);
+    const call c = {FT_GEMM_SLOPE, args->kind, slope_in_two, slope_in_one, &product, args};
+    return run(device, ft_product_slope_own(args), &c);
 }

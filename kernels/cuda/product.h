@@ -7,7 +7,7 @@
 #define FT_CUDA_PRODUCT_H
 
 #include "kernels/cuda/driver/device.h"
-#include "kernels/ops/product_activation.h"
+#include "kernels/ops/product_slope.h"
 
 #define FT_PRODUCTS_NAME "FTENGINE_PRODUCTS"
 
@@ -16,7 +16,8 @@ bool ft_cuda_has_own_products(const ft_cuda *cuda, const char *targets);
 // Reads the environment into cuda->products and own_products. FT_INVALID: a name that is none; FT_NO_DEVICE: asked for, and not there.
 ft_status ft_cuda_products_asked(ft_cuda *cuda, const char *targets);
 
-// The op.
+// The ops.
 ft_status ft_cuda_chosen_product_activation(ft_device *device, const ft_product_activation_args *args);
+ft_status ft_cuda_chosen_product_slope(ft_device *device, const ft_product_slope_args *args);
 
 #endif

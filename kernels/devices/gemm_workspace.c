@@ -4,7 +4,7 @@
 #include "kernels/cpu/int8_plan.h"
 #include "kernels/half.h"
 #include "kernels/ops/geometry.h"
-#include "kernels/ops/product_activation.h"
+#include "kernels/ops/product_slope.h"
 
 // Of the one and, after it, of the other.
 size_t ft_product_activation_workspace(const ft_target *target, const ft_product_activation_args *args) {
@@ -12,6 +12,17 @@ size_t ft_product_activation_workspace(const ft_target *target, const ft_product
     const ft_activation_forward_args rest = ft_product_activation_rest(args);
     const size_t of_product = ft_gemm_workspace(target, &product), of_rest = ft_activation_forward_workspace(target, &rest);
     return of_product > of_rest ? of_product : of_rest;
+}
+
+// Likewise; and the sums of our own kernel, where there may be one.
+size_t ft_product_slope_workspace(const ft_target *target, const ft_product_slope_args *args) {
+    const ft_gemm_args product = ft_product_slope_product(args);
+    const ft_activation_backward_args rest = ft_product_slope_rest(args);
+    const size_t of_product = ft_gemm_workspace(target, &product), of_rest = ft_activation_backward_workspace(target, &rest);
+    const size_t of_two = of_product > of_rest ? of_product : of_rest;
+    if (!ft_product_activation_may(target, args->dx.dtype)) return of_two;
+    const size_t sums = (size_t)(ft_cuda_slope_sums(args->dx.rows) * args->dx.cols) * sizeof(float);
+    return of_two > sums ? of_two : sums;
 }
 
 // In fp16 each by itself, one after the other.

@@ -156,13 +156,14 @@ static void add_work(ft_plan_work *w, ft_cost cost, ft_rates rates) {
     w->starting += rates.op_seconds;
 }
 
-static ft_status plan_in_two(ft_device *device, const void *args); // a product with its activation
+static ft_status plan_in_two(ft_device *device, const void *args), plan_slope_in_two(ft_device *device, const void *args); // products with an epilogue
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
         plan_device *p = plan_of(device);                                                                              \
         FT_TRY(ft_##name##_check(&device->target, args));                                                              \
         if (strcmp(#name, "product_activation") == 0) return plan_in_two(device, args);                                \
+        if (strcmp(#name, "product_slope") == 0) return plan_slope_in_two(device, args);                               \
         const ft_cost cost = ft_##name##_cost(args);                                                                   \
         const double seconds = ft_cost_seconds(cost, p->rates);                                                        \
         add_work(&p->work, cost, p->rates);                                                                            \
@@ -179,6 +180,12 @@ static ft_status plan_in_two(ft_device *device, const void *args) {
     const ft_activation_forward_args rest = ft_product_activation_rest(args);
     FT_TRY(plan_gemm(device, &product));
     return plan_activation_forward(device, &rest);
+}
+static ft_status plan_slope_in_two(ft_device *device, const void *args) {
+    const ft_gemm_args product = ft_product_slope_product(args);
+    const ft_activation_backward_args rest = ft_product_slope_rest(args);
+    FT_TRY(plan_gemm(device, &product));
+    return plan_activation_backward(device, &rest);
 }
 
 static const ft_op_table plan_ops = {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { VERSION = 2 }; // of what is checked: another one forgets all verdicts
+enum { VERSION = 3 }; // of what is checked: another one forgets all verdicts
 static const char good[] = "good";
 
 // Two tiles of rows and two of columns, neither filled; four stages of terms, the last of which is not. One block computes them
@@ -24,26 +24,34 @@ enum { ROWS = 200, COLUMNS = 264, TERMS = 232, ROOM = 1 << 20 };
 static const ft_dtype dtypes[] = {FT_BF16, FT_F16};
 
 typedef struct places {
-    unsigned char *x, *w, *bias, *h, *y;
-    size_t x_bytes, w_bytes, bias_bytes, out_bytes;
+    unsigned char *x, *w, *bias, *h, *y, *dx, *dbias, *sums;
+    size_t x_bytes, w_bytes, bias_bytes, out_bytes, dbias_bytes, sums_bytes;
 } places;
 
 static places place_all(unsigned char *first) {
     places p = {.x_bytes = ROWS * TERMS * sizeof(uint16_t),
                 .w_bytes = COLUMNS * TERMS * sizeof(uint16_t),
                 .bias_bytes = COLUMNS * sizeof(uint16_t),
-                .out_bytes = ROWS * COLUMNS * sizeof(uint16_t)};
+                .out_bytes = ROWS * COLUMNS * sizeof(uint16_t),
+                .dbias_bytes = COLUMNS * sizeof(float),
+                .sums_bytes = (size_t)ft_cuda_slope_sums(ROWS) * COLUMNS * sizeof(float)};
     p.x = first;
     p.w = p.x + ft_cuda_aligned(p.x_bytes);
     p.bias = p.w + ft_cuda_aligned(p.w_bytes);
     p.h = p.bias + ft_cuda_aligned(p.bias_bytes);
     p.y = p.h + ft_cuda_aligned(p.out_bytes);
+    p.dx = p.y + ft_cuda_aligned(p.out_bytes);
+    p.dbias = p.dx + ft_cuda_aligned(p.out_bytes);
+    p.sums = p.dbias + ft_cuda_aligned(p.dbias_bytes);
     return p;
 }
 
-// What is drawn, as it lies on the host: x, w, bias behind one another, then h and y that come back.
+// What is drawn, as it lies on the host: x, w, bias behind one another, then h and y that come back. Of the way back x is the gradient, w has its
+// columns as rows, and h is what came forward: dx, dbias and y again come back.
 typedef struct numbers {
     uint16_t x[ROWS][TERMS], w[COLUMNS][TERMS], bias[COLUMNS], h[ROWS][COLUMNS], y[ROWS][COLUMNS];
+    uint16_t w_back[TERMS][COLUMNS], dx[ROWS][COLUMNS], again[ROWS][COLUMNS];
+    float dbias[COLUMNS];
 } numbers;
 
 static void draw(ft_dtype dtype, uint16_t *out, size_t count, float size, uint64_t *state) {
@@ -58,6 +66,16 @@ static double number_of(ft_dtype dtype, uint16_t bits) {
     return (double)x;
 }
 
+// By one block, and not more: as many as there are multiprocessors, at most.
+#define BY_ONE_BLOCK(op, cuda, args)                                                                                   \
+    do {                                                                                                               \
+        const int multiprocessors = (cuda)->device.target.sm_count;                                                    \
+        (cuda)->device.target.sm_count = 1;                                                                            \
+        const ft_status status_of_op = (cuda)->kernels->module.table->ops.op(&(cuda)->device, args);                   \
+        (cuda)->device.target.sm_count = multiprocessors;                                                              \
+        FT_TRY(status_of_op);                                                                                          \
+    } while (0)
+
 static ft_status run(ft_cuda *cuda, ft_dtype dtype, const places *p, numbers *n) {
     ft_device *d = &cuda->device;
     const ft_product_activation_args args = {.kind = FT_ACT_GELU,
@@ -71,13 +89,31 @@ static ft_status run(ft_cuda *cuda, ft_dtype dtype, const places *p, numbers *n)
     FT_TRY(d->functions->upload(d, p->bias, n->bias, p->bias_bytes));
     FT_TRY(d->functions->fill(d, p->h, 0xFF, p->out_bytes)); // NaN, before it is written
     FT_TRY(d->functions->fill(d, p->y, 0xFF, p->out_bytes));
-    const int multiprocessors = d->target.sm_count; // as many blocks as these, at most
-    d->target.sm_count = 1;
-    const ft_status status = cuda->kernels->module.table->ops.product_activation(d, &args);
-    d->target.sm_count = multiprocessors;
-    FT_TRY(status);
+    BY_ONE_BLOCK(product_activation, cuda, &args);
     FT_TRY(d->functions->download(d, n->h, p->h, p->out_bytes));
     FT_TRY(d->functions->download(d, n->y, p->y, p->out_bytes));
+    return d->functions->sync(d);
+}
+
+static ft_status run_back(ft_cuda *cuda, ft_dtype dtype, const places *p, numbers *n) {
+    ft_device *d = &cuda->device;
+    const ft_product_slope_args args = {.kind = FT_ACT_GELU,
+                                        .dout = ft_matrix(p->x, ROWS, TERMS, dtype),
+                                        .w = ft_matrix(p->w, TERMS, COLUMNS, dtype),
+                                        .h = ft_matrix(p->h, ROWS, COLUMNS, dtype),
+                                        .dx = ft_matrix(p->dx, ROWS, COLUMNS, dtype),
+                                        .y = ft_matrix(p->y, ROWS, COLUMNS, dtype),
+                                        .dbias = ft_vector(p->dbias, COLUMNS, FT_F32),
+                                        .workspace = {p->sums, p->sums_bytes}};
+    FT_TRY(d->functions->upload(d, p->w, n->w_back, p->w_bytes));
+    FT_TRY(d->functions->fill(d, p->dx, 0xFF, p->out_bytes));
+    FT_TRY(d->functions->fill(d, p->y, 0xFF, p->out_bytes));
+    FT_TRY(d->functions->fill(d, p->sums, 0xFF, p->sums_bytes));
+    FT_TRY(d->functions->fill(d, p->dbias, 0, p->dbias_bytes));
+    BY_ONE_BLOCK(product_slope, cuda, &args);
+    FT_TRY(d->functions->download(d, n->dx, p->dx, p->out_bytes));
+    FT_TRY(d->functions->download(d, n->again, p->y, p->out_bytes));
+    FT_TRY(d->functions->download(d, n->dbias, p->dbias, p->dbias_bytes));
     return d->functions->sync(d);
 }
 
@@ -101,6 +137,34 @@ static void judge(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TEXT]) 
         }
 }
 
+// dx, which is rounded twice, and the sums of it; y is made again to the bit.
+static void judge_back(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TEXT]) {
+    const double unit = dtype == FT_BF16 ? 0x1p-8 : 0x1p-11;
+    for (int j = 0; j < COLUMNS; j++) {
+        double sum_of_column = 0, off = 0;
+        for (int i = 0; i < ROWS; i++) {
+            double sum = 0, size = 0;
+            for (int k = 0; k < TERMS; k++) {
+                const double term = number_of(dtype, n->x[i][k]) * number_of(dtype, n->w_back[k][j]);
+                sum += term;
+                size += fabs(term);
+            }
+            const double h = number_of(dtype, n->h[i][j]), slope = erfc(-h * sqrt(0.5)) / 2 + h * exp(-h * h / 2) * 0.3989422804014327;
+            const double dx = number_of(dtype, n->dx[i][j]), want = sum * slope, may = 2.02 * unit * fabs(want) + 1e-5 * (size + fabs(sum));
+            sum_of_column += want;
+            off += may;
+            if (fabs(dx - want) <= may && n->again[i][j] == n->y[i][j]) continue;
+            snprintf(what, FT_VERDICT_TEXT, "%s of %s at row %d, column %d is %.5g, not %.5g", fabs(dx - want) <= may ? "gelu again" : "the product by gelu's slope",
+                     ft_dtype_name(dtype), i, j, fabs(dx - want) <= may ? number_of(dtype, n->again[i][j]) : dx,
+                     fabs(dx - want) <= may ? number_of(dtype, n->y[i][j]) : want);
+            return;
+        }
+        if (fabs((double)n->dbias[j] - sum_of_column) <= off) continue;
+        snprintf(what, FT_VERDICT_TEXT, "the sum of column %d of %s is %.5g, not %.5g", j, ft_dtype_name(dtype), (double)n->dbias[j], sum_of_column);
+        return;
+    }
+}
+
 static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
     ft_device *d = &cuda->device;
     void *on_device = NULL;
@@ -113,8 +177,11 @@ static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
         draw(dtypes[i], &n->x[0][0], ROWS * TERMS, 1, &state);
         draw(dtypes[i], &n->w[0][0], COLUMNS * TERMS, 0.25f, &state);
         draw(dtypes[i], n->bias, COLUMNS, 1, &state);
+        draw(dtypes[i], &n->w_back[0][0], COLUMNS * TERMS, 0.25f, &state);
         status = run(cuda, dtypes[i], &p, n);
         if (status == FT_OK) judge(dtypes[i], n, what);
+        if (status == FT_OK && what[0] == '\0') status = run_back(cuda, dtypes[i], &p, n);
+        if (status == FT_OK && what[0] == '\0') judge_back(dtypes[i], n, what);
     }
     if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
     free(n);

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What follows the product in the same op (product_activation.h). Whether h is kept is no part of it: what is computed again has the bits it had.
-typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
+// What follows the product in the same op (product_activation.h, product_slope.h). Whether h is kept, or made again, is no part of it: what is
+// computed again has the bits it had.
+typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_SLOPE, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
 typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
 
 // Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a

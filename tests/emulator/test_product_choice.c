@@ -1,4 +1,4 @@
-// Who computes a product with an activation on a chip of compute capability 9.0: cuBLASLt and a pass, unless measuring has found our own kernel
+// Who computes a product with an activation, or with its slope, on a chip of compute capability 9.0: cuBLASLt and a pass, unless measuring has found our own kernel
 // faster and the check of the device has found it right; what the environment says; and nobody on other chips. ctest: tsan=leave
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +24,7 @@ enum { ROWS = 40, COLUMNS = 24, TERMS = 72, NOT_SUPPORTED = 801 };
 static char cache[] = "/tmp/ft_product_XXXXXX", checks[64];
 static ft_device *gpu;
 static ft_product_activation_args args;
+static ft_product_slope_args back; // x is the gradient, w's transpose the matrix, h what the activation has read
 static void *memory;
 enum { MEMORY = 1 << 16 };
 
@@ -46,7 +47,7 @@ static double x_at(int64_t i, int64_t k) { return (double)((i + k) % 3 - 1); }
 static double w_at(int64_t j, int64_t k) { return (double)((j + 2 * k) % 5 - 2) / 8; }
 
 static void open_gpu(void) {
-    static uint16_t x[ROWS][TERMS], w[COLUMNS][TERMS];
+    static uint16_t x[ROWS][TERMS], w[COLUMNS][TERMS], w_back[TERMS][COLUMNS];
     good(try_to_open(90));
     good(gpu->functions->buffer_alloc(gpu, MEMORY, &memory));
     unsigned char *at = memory;
@@ -55,14 +56,24 @@ static void open_gpu(void) {
                                         .w = ft_matrix(at + 8192, COLUMNS, TERMS, FT_BF16),
                                         .h = ft_matrix(at + 16384, ROWS, COLUMNS, FT_BF16),
                                         .y = ft_matrix(at + 24576, ROWS, COLUMNS, FT_BF16)};
+    back = (ft_product_slope_args){.kind = FT_ACT_GELU,
+                                   .dout = args.x,
+                                   .w = ft_matrix(at + 32768, TERMS, COLUMNS, FT_BF16),
+                                   .h = args.h,
+                                   .dx = ft_matrix(at + 40960, ROWS, COLUMNS, FT_BF16),
+                                   .y = args.y,
+                                   .dbias = ft_vector(at + 49152, COLUMNS, FT_F32)};
     for (int64_t k = 0; k < TERMS; k++) {
         for (int64_t i = 0; i < ROWS; i++) x[i][k] = half_bits(FT_BF16, x_at(i, k));
-        for (int64_t j = 0; j < COLUMNS; j++) w[j][k] = half_bits(FT_BF16, w_at(j, k));
+        for (int64_t j = 0; j < COLUMNS; j++) w[j][k] = w_back[k][j] = half_bits(FT_BF16, w_at(j, k));
     }
     good(gpu->functions->upload(gpu, args.x.data, x, sizeof x));
     good(gpu->functions->upload(gpu, args.w.data, w, sizeof w));
+    good(gpu->functions->upload(gpu, back.w.data, w_back, sizeof w_back));
     args.workspace.bytes = ft_product_activation_workspace(&gpu->target, &args);
+    assert_int_equal(ft_product_slope_workspace(&gpu->target, &back), args.workspace.bytes);
     good(gpu->functions->buffer_alloc(gpu, args.workspace.bytes, &args.workspace.data));
+    back.workspace = args.workspace;
 }
 
 static void close_gpu(void) {
@@ -94,16 +105,54 @@ static uint64_t products_of_cublaslt(void) {
     return fake_lt_read().products - before;
 }
 
-static const ft_gemm_choice *choice_of_way(size_t *all) {
+// The same of the way back, from an h that is known.
+static double h_at(int64_t i, int64_t j) { return (double)((i + 2 * j) % 9 - 4) / 4; }
+static uint64_t products_on_the_way_back(void) {
+    static uint16_t h[ROWS][COLUMNS], y[ROWS][COLUMNS], dx[ROWS][COLUMNS];
+    static float dbias[COLUMNS];
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t j = 0; j < COLUMNS; j++) h[i][j] = half_bits(FT_BF16, h_at(i, j));
+    const uint64_t before = fake_lt_read().products;
+    good(gpu->functions->upload(gpu, back.h.data, h, sizeof h));
+    good(gpu->functions->fill(gpu, back.y.data, 0xff, sizeof y));
+    good(gpu->functions->fill(gpu, back.dx.data, 0xff, sizeof dx));
+    good(gpu->functions->fill(gpu, back.dbias.data, 0, sizeof dbias));
+    const bool measures = *ft_cuda_gemms_tuning(gpu) != NULL && ft_gemm_tuning_measures(*ft_cuda_gemms_tuning(gpu));
+    good(FT_RUN(gpu, product_slope, &back));
+    good(gpu->functions->download(gpu, dx, back.dx.data, sizeof dx));
+    good(gpu->functions->download(gpu, y, back.y.data, sizeof y));
+    good(gpu->functions->download(gpu, dbias, back.dbias.data, sizeof dbias));
+    good(gpu->functions->sync(gpu));
+    for (int64_t j = 0; j < COLUMNS; j++) {
+        double of_column = 0, off = 1e-4;
+        for (int64_t i = 0; i < ROWS; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < TERMS; k++) sum += x_at(i, k) * w_at(j, k);
+            const double x = h_at(i, j), gelu = x * erfc(-x * sqrt(0.5)) / 2, slope = erfc(-x * sqrt(0.5)) / 2 + x * exp(-x * x / 2) * 0.3989422804014327;
+            const double want = half_value(FT_BF16, half_bits(FT_BF16, sum)) * slope;
+            assert_true(fabs(half_value(FT_BF16, dx[i][j]) - want) <= fabs(want) / 250 + 1e-5);
+            assert_true(fabs(half_value(FT_BF16, y[i][j]) - gelu) <= fabs(gelu) / 250 + 1e-6);
+            of_column += want, off += fabs(want) * 1e-5;
+        }
+        assert_true(measures || fabs((double)dbias[j] - of_column) <= off); // what is measured was added more than once
+    }
+    return fake_lt_read().products - before;
+}
+
+// The way that was noted for an epilogue; FT_GEMM_EPILOGUES: for any.
+static const ft_gemm_choice *choice_of(ft_gemm_epilogue epilogue, size_t *all) {
     const ft_gemm_choice *choices = ft_gemms_choices(gpu, all);
-    for (size_t i = 0; i < *all; i++)
-        if (choices[i].shape.epilogue != FT_GEMM_NO_EPILOGUE) return &choices[i];
+    for (size_t i = 0; i < *all; i++) {
+        const int32_t has = choices[i].shape.epilogue;
+        if (has == (int32_t)epilogue || (epilogue == FT_GEMM_EPILOGUES && has != FT_GEMM_NO_EPILOGUE)) return &choices[i];
+    }
     return NULL;
 }
 
 static void nothing_is_taken_unmeasured(void **state) {
     open_gpu();
     assert_int_equal(products_of_cublaslt(), 1);
+    assert_int_equal(products_on_the_way_back(), 1);
     assert_false(ft_path_exists(checks)); // nor checked
     close_gpu();
 }
@@ -117,28 +166,43 @@ static void the_faster_one_is_taken(void **state) {
     const uint64_t all = products_of_cublaslt();
     assert_true(all > 2 * (FT_GEMM_ROUNDS + 1)); // of the algorithms, and in two
     assert_int_equal(products_of_cublaslt(), 0); // once and for all
-    const ft_gemm_choice *way = choice_of_way(&count);
+    const ft_gemm_choice *way = choice_of(FT_GEMM_ACTIVATION, &count);
     assert_int_equal(count, 2); // the product has a choice of its own
     assert_non_null(way);
     assert_true(way->asked && way->algorithm.data[0] == FT_GEMM_OWN && way->first_microseconds == 250 && way->microseconds == 0);
     assert_int_equal(way->shape.activation, FT_ACT_GELU);
-    ft_gemm_choice kept[2];
+    assert_true(products_on_the_way_back() > 2 * (FT_GEMM_ROUNDS + 1)); // judged by itself
+    assert_int_equal(products_on_the_way_back(), 0);
+    way = choice_of(FT_GEMM_SLOPE, &count);
+    assert_int_equal(count, 4);
+    assert_true(way != NULL && way->asked && way->algorithm.data[0] == FT_GEMM_OWN && way->first_microseconds == 250 && way->microseconds == 0);
+    assert_true(way->shape.activation == FT_ACT_GELU && way->shape.trans_b == 0);
+    ft_gemm_choice kept[4];
     memcpy(kept, ft_gemms_choices(gpu, &count), sizeof kept);
     ft_gemms_forget(gpu);
     assert_int_equal(products_of_cublaslt(), 1); // as if nothing had been measured
+    assert_int_equal(products_on_the_way_back(), 1);
     close_gpu();
 
     open_gpu(); // a later run takes it up, and measures nothing
+    good(ft_gemms_use(gpu, kept, 4));
+    assert_int_equal(products_of_cublaslt(), 0);
+    assert_int_equal(products_on_the_way_back(), 0);
+    close_gpu();
+
+    open_gpu(); // one of the two
     good(ft_gemms_use(gpu, kept, 2));
     assert_int_equal(products_of_cublaslt(), 0);
+    assert_int_equal(products_on_the_way_back(), 1);
     close_gpu();
 
     open_gpu(); // in two, if that is what was measured
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 4; i++)
         if (kept[i].shape.epilogue != FT_GEMM_NO_EPILOGUE) kept[i].algorithm.data[0] = FT_GEMM_IN_TWO;
-    good(ft_gemms_use(gpu, kept, 2));
+    good(ft_gemms_use(gpu, kept, 4));
     good(ft_gemms_measure(gpu));
     assert_int_equal(products_of_cublaslt(), 1);
+    assert_int_equal(products_on_the_way_back(), 1);
     close_gpu();
 }
 
@@ -184,18 +248,27 @@ static void slower_ones_are_not(void **state) {
 
 // A kernel whose launches get lost is found by the check, told, and remembered; nothing else is left alone.
 static void a_wrong_kernel_is_found(void **state) {
-    good(ft_remove_tree(checks));
-    setenv("SIMT_LOST", "product_activation", 1);
-    for (int i = 0; i < 2; i++) { // found, then remembered
+    static const struct {
+        const char *kernel, *said;
+    } lost[] = {{"product_activation", "the product of bf16 at row 0"}, {"product_slope", "the product by gelu's slope of bf16 at row 0"}};
+    for (int n = 0; n < 4; n++) { // each found, then remembered
+        const int i = n % 2;
+        if (i == 0) {
+            good(ft_remove_tree(checks));
+            setenv("SIMT_LOST", lost[n / 2].kernel, 1);
+        }
+        char told[160];
+        snprintf(told, sizeof told, "left alone on cuda:0, cuBLASLt and a pass compute them: %s", lost[n / 2].said);
         size_t count;
         open_gpu();
         good(ft_gemms_measure(gpu));
         (void)products_of_cublaslt();
         assert_int_equal(products_of_cublaslt(), 1);
-        assert_null(choice_of_way(&count));
-        assert_int_equal(count, 1);
-        if (strstr(ft_device_product_remark(gpu), "left alone on cuda:0, cuBLASLt and a pass compute them: the product of bf16 at row 0") == NULL)
-            fail_msg("told is '%s'", ft_device_product_remark(gpu));
+        (void)products_on_the_way_back();
+        assert_int_equal(products_on_the_way_back(), 1);
+        assert_null(choice_of(FT_GEMM_EPILOGUES, &count));
+        assert_int_equal(count, 2);
+        if (strstr(ft_device_product_remark(gpu), told) == NULL) fail_msg("told is '%s'", ft_device_product_remark(gpu));
         close_gpu();
         unsetenv("SIMT_LOST");
     }
@@ -231,6 +304,7 @@ static void what_the_environment_says(void **state) {
     setenv("FTENGINE_PRODUCTS", "own", 1);
     open_gpu();
     assert_int_equal(products_of_cublaslt(), 0); // unmeasured
+    assert_int_equal(products_on_the_way_back(), 0);
     args.kind = FT_ACT_GELU_10; // for which there is none
     args.workspace.bytes = ft_product_activation_workspace(&gpu->target, &args);
     const uint64_t before = fake_lt_read().products;

@@ -1,8 +1,8 @@
-// The smallest cases of attention, and of a product of our own, that run a kernel's loops more than once, each alone in a program of its own:
+// The smallest cases of attention, and of products of our own, that run a kernel's loops more than once, each alone in a program of its own:
 // planted_cases CASE ORDER. Judged as the tests of tests/emulator judge them; planted.py plants faults under it.
 // ctest: driver=fake
 #include "tests/emulator/typed_attention.h"
-#include "tests/emulator/typed_product.h"
+#include "tests/emulator/typed_slope.h"
 
 typedef struct named_case {
     const char *name, *path; // FTENGINE_ATTENTION
@@ -37,12 +37,17 @@ static const named_case all_cases[] = {
 static const char product_name[] = "product";
 static const product_case the_product = {200, 264, 300, 0, FT_ACT_GELU, true, true};
 static const named_case of_product = {product_name, "mma", 90, 2, 0, 0, 0, {0}, 0, NONE, false, 0, 0, 0};
+// The same with the slope behind it; y takes the place of h.
+static const char slope_name[] = "slope";
+static const slope_case the_slope = {200, 264, 300, 0, FT_ACT_GELU, Y_FOR_H, true};
+static const named_case of_slope = {slope_name, "mma", 90, 2, 0, 0, 0, {0}, 0, NONE, false, 0, 0, 0};
 
 static const named_case *chosen;
 static simt_order order;
 
 static void test_case(void **state) {
     const ft_dtype dtype = FT_BF16;
+    if (chosen == &of_slope) return check_slope(&the_slope, dtype, (int)order, 1);
     if (chosen == &of_product) return check_product(&the_product, dtype, (int)order, 1);
     attention_case c =
         typed_positions(dtype, chosen->heads, chosen->head_dim, chosen->sequences, chosen->lengths, false,
@@ -72,6 +77,7 @@ int main(int count, char **arguments) {
     for (size_t i = 0; found >= 0 && i < sizeof all_cases / sizeof *all_cases; i++)
         if (strcmp(arguments[1], all_cases[i].name) == 0) chosen = &all_cases[i];
     if (found >= 0 && strcmp(arguments[1], product_name) == 0) chosen = &of_product;
+    if (found >= 0 && strcmp(arguments[1], slope_name) == 0) chosen = &of_slope;
     if (chosen == NULL) {
         fprintf(stderr, "planted_cases CASE ORDER: no such case or order\n");
         return 2;

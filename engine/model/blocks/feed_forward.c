@@ -49,15 +49,19 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     const bool reads = ft_linear_reads_input(m, &l->down), keeps = keeps_activation(m, layer);
     ft_tensor dh, value = keeps ? saved[ACTIVATION] : saved[H]; // made again, it takes h's place
     FT_TRY(ft_layer_tensor(pass, kind, l->up.outputs, layer, "activation gradient", &dh));
-    FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dh));
     saved[ACTIVATION] = ft_absent();
-    FT_TRY(ft_pass_activation_backward(pass, kind,
-                                       (ft_activation_backward_args){.kind = m->activation,
-                                                                     .h = saved[H],
-                                                                     .dy = dh,
-                                                                     .dx = dh,
-                                                                     .y = reads && !keeps ? value : ft_absent(),
-                                                                     .dbias = ft_linear_dbias(pass, &l->up)}));
+    const ft_activation_backward_args back = {.kind = m->activation,
+                                              .h = saved[H],
+                                              .dy = dh,
+                                              .dx = dh,
+                                              .y = reads && !keeps ? value : ft_absent(),
+                                              .dbias = ft_linear_dbias(pass, &l->up)};
+    if (ft_linear_may_activate(pass, kind, &l->down)) {
+        FT_TRY(ft_linear_slope(pass, kind, &l->down, dsum, back));
+    } else {
+        FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dh));
+        FT_TRY(ft_pass_activation_backward(pass, kind, back));
+    }
     if (keeps) ft_pass_free(pass, &saved[H]);
     saved[H] = ft_absent();
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->down, dsum, value));

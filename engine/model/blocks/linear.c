@@ -201,6 +201,23 @@ ft_status ft_linear_activated(ft_pass *pass, ft_rows_kind kind, const ft_linear 
     return status;
 }
 
+static ft_status run_slope(ft_pass *pass, ft_rows_kind kind, ft_product_slope_args args) {
+    ft_product_slope_args largest = args;
+    largest.dout.rows = largest.h.rows = largest.dx.rows = ft_pass_capacity(pass, kind);
+    if (args.y.data != NULL) largest.y.rows = largest.h.rows;
+    RUN_WITH_WORKSPACE(pass, product_slope, args, largest);
+}
+
+ft_status ft_linear_slope(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_activation_backward_args behind) {
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK)
+        status = run_slope(pass, kind, (ft_product_slope_args){.kind = behind.kind, .dout = dy, .w = w.rows, .h = behind.h, .dx = behind.dx, .y = behind.y,
+                                                               .dbias = behind.dbias});
+    close_factor(pass, &w);
+    return status;
+}
+
 // Part after part dx is one chain of sums, as in one product (gemm.h).
 static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
     factor w;

@@ -19,6 +19,8 @@ ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l
 // added, on a device that may have a kernel for it (product_activation.h): else it is two, the first of which needs no y yet.
 bool ft_linear_may_activate(const ft_pass *pass, ft_rows_kind kind, const ft_linear *l);
 ft_status ft_linear_activated(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_activation act, ft_tensor h, ft_tensor y);
+// dy W, and behind it the activation's way back, whose dy it is (dx is where it goes): as one op, of a layer that may activate.
+ft_status ft_linear_slope(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_activation_backward_args behind);
 // y = x W^T + bias, of a layer of one part; bias: [outputs] of y's type, which may be another than the layer's; absent: whoever reads y adds it.
 ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y);
 // dx (=|+=) dy W

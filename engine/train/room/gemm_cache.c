@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FORMAT_VERSION = 2, LOOK_EVERY = 100 }; // 2: products with an epilogue are measured, too; milliseconds
+enum { FORMAT_VERSION = 3, LOOK_EVERY = 100 }; // 2: products with an activation are measured, too; 3: those with its slope; milliseconds
 
 // ---- the file ---------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 2, PLAIN_VERSION = 1, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
+enum { PLAIN_VERSION = 1, ACTIVATION_VERSION, FORMAT_VERSION, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
 
 static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
 static const char *const biases[] = {"none", "in place", "copied"}; // ft_gemm_bias
-static const char *const epilogues[] = {"none", "activation"}; // ft_gemm_epilogue
+static const char *const epilogues[] = {"none", "activation", "slope"}; // ft_gemm_epilogue
 static const char *const ways[] = {"in two", "own"}; // of a product that has one
 
 // ---- from the file ------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ static ft_status read_epilogue(const json_t *object, const char *path, size_t in
     FT_TRY(ft_json_string(object, path, "activation", "", &activation));
     out->shape.epilogue = number_of(epilogue, epilogues, FT_GEMM_EPILOGUES);
     if (out->shape.epilogue == FT_GEMM_EPILOGUES || out->shape.epilogue == FT_GEMM_NO_EPILOGUE)
-        return bad(path, index, "epilogue is activation");
+        return bad(path, index, "epilogue is activation or slope");
     FT_TRY(ft_activation_from_name(activation, &kind));
     out->shape.activation = (int32_t)kind;
     out->algorithm.data[0] = (uint64_t)number_of(algorithm, ways, 2);
@@ -125,8 +125,8 @@ static ft_status check_origin(const json_t *root, const char *path, const ft_dev
     int64_t version, library;
     const char *chip;
     FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
-    if (version != PLAIN_VERSION && version != FORMAT_VERSION)
-        return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d and %d", (long long)version, PLAIN_VERSION, FORMAT_VERSION);
+    if (version < PLAIN_VERSION || version > FORMAT_VERSION)
+        return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d to %d", (long long)version, PLAIN_VERSION, FORMAT_VERSION);
     FT_TRY(ft_json_string(root, path, "chip", "", &chip));
     FT_TRY(ft_json_int(root, path, "cublaslt", 0, 0, INT64_MAX, &library));
     const long long present = (long long)ft_gemms_library(device);
@@ -220,12 +220,13 @@ json_t *ft_gemm_product_json(const ft_gemm_choice *c) {
 ft_status ft_gemm_tuning_save(const ft_device *device, const char *path, size_t *products) {
     const ft_gemm_choice *choices = ft_gemms_choices(device, products);
     bool failed = false;
-    int version = PLAIN_VERSION; // an older program reads what it knows, and says so of the rest
+    int version = PLAIN_VERSION; // one more for every epilogue: an older program reads what it knows, and says so of the rest
     char driver[FT_GEMM_DRIVER];
     json_t *list = json_array();
     ft_gemms_driver(device, driver);
     for (size_t i = 0; i < *products; i++) {
-        if (choices[i].shape.epilogue != FT_GEMM_NO_EPILOGUE) version = FORMAT_VERSION;
+        const int needed = PLAIN_VERSION + choices[i].shape.epilogue;
+        if (needed > version) version = needed;
         ft_json_append(list, ft_gemm_product_json(&choices[i]), &failed);
     }
     json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o}", "format_version", version, "chip", ft_json_text(device->description), "driver",

@@ -208,3 +208,11 @@ FT_ISA_OP(product_activation) {
     FT_TRY(FT_RUN(device, gemm, &product));
     return FT_RUN(device, activation_forward, &rest);
 }
+
+FT_ISA_OP(product_slope) {
+    FT_TRY(ft_product_slope_check(&ft_cpu_of(device)->target, args));
+    const ft_gemm_args product = ft_product_slope_product(args);
+    const ft_activation_backward_args rest = ft_product_slope_rest(args);
+    FT_TRY(FT_RUN(device, gemm, &product));
+    return FT_RUN(device, activation_backward, &rest);
+}

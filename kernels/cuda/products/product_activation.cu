@@ -52,7 +52,7 @@ FT_KERNEL void __launch_bounds__(ft_product::THREADS, 1)
 #ifdef FT_SM_90A
     FT_DYNAMIC_SHARED(bytes);
     const activate<T> epilogue = {kind, p, bias, h, y, reinterpret_cast<float *>(bytes + ft_product::VECTORS_AT)};
-    ft_product::block<T>(bytes, x, w, p, epilogue);
+    ft_product::block<T, true, true>(bytes, x, w, p, epilogue);
 #else
     __trap(); // ft_product_activation_own does not let it come to this
 #endif

@@ -1,4 +1,4 @@
-// tiles.h - matrix products of our own on sm_90a, for what their epilogues save: C[M,N] = A[M,K] B[N,K]^T, A and B of bf16 or fp16, sums in fp32.
+// tiles.h - matrix products of our own on sm_90a, for what their epilogues save: C[M,N] = A[M,K] B, A and B of bf16 or fp16, sums in fp32.
 //
 // A block for every multiprocessor takes tile after tile of 128 x 256 numbers. It has three warpgroups:
 //     a warp asks the copy engine for tiles of 64 terms, three stages ahead;
@@ -77,7 +77,8 @@ FT_DEVICE void hand_over(ft_mbarrier *barrier) {
     if (threadIdx.x % FT_WARP == 0) ft_mbarrier_arrive(barrier);
 }
 
-// One lane brings the tiles. Rows of B are columns of the product.
+// One lane brings the tiles. TALL: B is [N,K], rows of it are columns of the product; else [K,N].
+template <bool TALL>
 FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_map &a, const ft_cu_tensor_map &b, const problem &p) {
     turn now;
     for (int n = int(blockIdx.x); n < p.tiles; n += int(gridDim.x)) {
@@ -88,13 +89,19 @@ FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_m
             ft_mbarrier_wait(signal->empty + now.stage, now.parity ^ 1);
             ft_mbarrier_arrive_expect(full, STAGE);
             ft_tensor_copy(to, a, k, at.row, full);
-            ft_tensor_copy(to + A_TILE, b, k, at.column, full);
+            if (TALL) {
+                ft_tensor_copy(to + A_TILE, b, k, at.column, full);
+            } else {
+#pragma unroll
+                for (int i = 0; i < COLUMNS / FT_TENSOR_COLUMNS; i++)
+                    ft_tensor_copy(to + A_TILE + i * TERMS * FT_TENSOR_ROW, b, at.column + i * FT_TENSOR_COLUMNS, k, full);
+            }
         }
     }
 }
 
 // The sums of a tile's 64 rows, for one warpgroup. Products of a stage run while the next one is waited for.
-template <class T>
+template <class T, bool TALL>
 FT_DEVICE void multiply(float (&sums)[COLUMNS / 8][4], const unsigned char *bytes, signals *signal, int half, int terms, turn &now) {
     const int lane = int(threadIdx.x) % FT_WARP;
     int before = -1; // the stage whose products may still run
@@ -107,7 +114,8 @@ FT_DEVICE void multiply(float (&sums)[COLUMNS / 8][4], const unsigned char *byte
         ft_wgmma_fence();
 #pragma unroll
         for (int c = 0; c < TERMS / 16; c++)
-            ft_wgmma_wide<T>(sums, ft_wgmma_rows_at(a, 0, c), ft_wgmma_rows(stage + A_TILE, 0, c), k > 0 || c > 0);
+            ft_wgmma_wide<T, !TALL>(sums, ft_wgmma_rows_at(a, 0, c),
+                                    TALL ? ft_wgmma_rows(stage + A_TILE, 0, c) : ft_wgmma_columns(stage + A_TILE, TERMS * FT_TENSOR_ROW, c), k > 0 || c > 0);
         ft_wgmma_commit();
         ft_wgmma_wait<1>();
         if (before >= 0 && lane == 0) ft_mbarrier_arrive(signal->empty + before);
@@ -119,13 +127,14 @@ FT_DEVICE void multiply(float (&sums)[COLUMNS / 8][4], const unsigned char *byte
 
 FT_DEVICE int staged_place(int row, int chunk) { return row * STAGED_ROW + (chunk ^ row % 8) * 16; }
 
-// Its sums plus its vector, rounded, to the staging place, whose turn has come.
-template <class T> FT_DEVICE void stage_sums(unsigned char *staged, const float (&sums)[COLUMNS / 8][4], const float *vector) {
+// Its sums, plus its vector where there is one, rounded, to the staging place, whose turn has come.
+template <class T, bool HAS_VECTOR> FT_DEVICE void stage_sums(unsigned char *staged, const float (&sums)[COLUMNS / 8][4], const float *vector) {
     const unsigned thread = unsigned(ft_wgmma_made_here(int(threadIdx.x))); // what comes of it would take registers from the sums
     const int lane = int(thread % FT_WARP), row = int(thread / FT_WARP % 4 * 16) + lane / 4, pair = lane % 4;
 #pragma unroll
     for (int n = 0; n < COLUMNS / 8; n++) {
-        const float2 more = *reinterpret_cast<const float2 *>(vector + n * 8 + pair * 2);
+        float2 more = make_float2(0.0f, 0.0f);
+        if (HAS_VECTOR) more = *reinterpret_cast<const float2 *>(vector + n * 8 + pair * 2);
 #pragma unroll
         for (int h = 0; h < 2; h++)
             *reinterpret_cast<unsigned *>(staged + staged_place(row + h * 8, n) + pair * 4) =
@@ -134,7 +143,7 @@ template <class T> FT_DEVICE void stage_sums(unsigned char *staged, const float 
 }
 
 // The warpgroup that multiplies half `half` of every tile.
-template <class T>
+template <class T, bool TALL, bool HAS_VECTOR>
 FT_DEVICE void multiply_all(unsigned char *bytes, signals *signal, int half, const problem &p) {
     unsigned char *const staged = bytes + STAGED_AT + half * STAGED;
     const float *const vector = reinterpret_cast<const float *>(bytes + VECTORS_AT + half * VECTOR);
@@ -143,17 +152,17 @@ FT_DEVICE void multiply_all(unsigned char *bytes, signals *signal, int half, con
 #pragma unroll 1
     for (int n = int(blockIdx.x); n < p.tiles; n += int(gridDim.x), parity ^= 1) {
         float sums[COLUMNS / 8][4];
-        multiply<T>(sums, bytes, signal, half, p.terms, now);
+        multiply<T, TALL>(sums, bytes, signal, half, p.terms, now);
         wait_together(signal->free + half, parity);
-        stage_sums<T>(staged, sums, vector);
+        stage_sums<T, HAS_VECTOR>(staged, sums, vector);
         hand_over(signal->staged + half);
     }
 }
 
 // The whole block. epilogue: by EPILOGUE_WARPS from the second warp on, a class with
-//     begin(half, place)           what sums of a half want to find: their vector
-//     finish(half, place, staged)  the work on what they come to
-template <class T, class Epilogue>
+//     begin(half, place)           what sums of a half want to find: their vector, where HAS_VECTOR says that one is added
+//     finish(half, place, staged)  the work on what they come to; halves one after the other, by the same warps
+template <class T, bool TALL, bool HAS_VECTOR, class Epilogue>
 FT_DEVICE void block(unsigned char *bytes, const ft_cu_tensor_map &a, const ft_cu_tensor_map &b, const problem &p, Epilogue epilogue) {
     signals *const signal = reinterpret_cast<signals *>(bytes + SIGNALS_AT);
     const int group = int(threadIdx.x) / GROUP;
@@ -170,9 +179,9 @@ FT_DEVICE void block(unsigned char *bytes, const ft_cu_tensor_map &a, const ft_c
     }
     __syncthreads();
     if (group > 0) {
-        multiply_all<T>(bytes, signal, group - 1, p);
+        multiply_all<T, TALL, HAS_VECTOR>(bytes, signal, group - 1, p);
     } else if (threadIdx.x < FT_WARP) {
-        if (threadIdx.x == 0) bring(bytes, signal, a, b, p);
+        if (threadIdx.x == 0) bring<TALL>(bytes, signal, a, b, p);
     } else {
         unsigned parity = 0;
 #pragma unroll 1

@@ -6,7 +6,7 @@
 //     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
 //     ft_wgmma_of_rows<T>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // or with nothing in registers
 //     ft_wgmma_of_tiles<T, true, true>(sums, ft_wgmma_columns(left_tile, bytes, n), ft_wgmma_columns(tile, bytes, n), add); // or by columns
-//     ft_wgmma_wide<T>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // 256 columns
+//     ft_wgmma_wide<T, false>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // 256 columns
 //     ft_wgmma_commit();         // they are a group now
 //     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done (without `sums`: they stay the products', which go on adding)
 //     ft_wgmma_hold(left);       // others may come into its registers
@@ -153,12 +153,12 @@ template <class T, bool LEFT_COLUMNS, bool COLUMNS> FT_DEVICE void ft_wgmma_of_t
 #define FT_WGMMA_WIDE(type)                                                                                            \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                         \
                  "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" FT_NAMES_256                        \
-                 "}, %128, %129, p, 1, 1, 0, 0;\n}"                                                                 \
+                 "}, %128, %129, p, 1, 1, 0, %131;\n}"                                                                 \
                  : FT_SUMS_256                                                                                         \
-                 : "l"(a), "l"(b), "r"(int(add))                                                                          \
+                 : "l"(a), "l"(b), "r"(int(add)), "n"(int(COLUMNS))                                                    \
                  : "memory")
-// The same for 256 columns, both operands by rows.
-template <class T> FT_DEVICE void ft_wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, bool add) {
+// The same for 256 columns; the left operand by rows.
+template <class T, bool COLUMNS> FT_DEVICE void ft_wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, bool add) {
     if constexpr (std::is_same<T, __half>::value) FT_WGMMA_WIDE("f16");
     else FT_WGMMA_WIDE("bf16");
 }

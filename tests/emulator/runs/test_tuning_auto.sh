@@ -286,7 +286,7 @@ for trial in "${trials[@]}"; do
 done
 [ "$(cat "${trials[@]/run.json/train.log}" | grep -c 'measured in')" = 1 ] || fail "measured by other than one trial"
 
-# ---- a product with its activation, in one kernel of ours, on compute capability 9.0 -----------------------------------------------
+# ---- a product with its activation, or with its slope, in one kernel of ours, on compute capability 9.0 ----------------------------
 # By the fake clock emulated kernels take no time, so that ours is the faster one wherever it may be measured.
 rm -r "$cache"
 nine() { FAKE_CUDA=version=13000,memory=1073741824,capability=90 FTENGINE_ATTENTION=mma trains "$@"; }
@@ -298,15 +298,16 @@ FTENGINE_PRODUCTS=cublaslt nine library "${auto[@]}"
 FTENGINE_PRODUCTS=own nine ours "${auto[@]}"
 [ "$(count)" = 2 ] || fail "not a file for each way: $(files)"
 nine ways "${auto[@]}"
-says "products with an activation are one kernel of our own, which was faster"
+says "products with an activation or its slope are one kernel of our own, which was faster"
 [ "$(count)" = 3 ] || fail "measured by another way is taken for measured: $(files)"
 [ "$(for d in library ours ways; do json $d/run.json 'd["products"]'; done | tr '\n' ' ')" = "cublaslt own measured " ] || fail "run.json: other ways"
 python3 - library ours ways <<'PYTHON' || fail "other choices: $(head -c 600 ways/gemm_tuning.json)"
 import json, sys
 library, ours, ways = (json.load(open(d + "/gemm_tuning.json")) for d in sys.argv[1:])
-assert (library["format_version"], ours["format_version"], ways["format_version"]) == (1, 1, 2)
+assert (library["format_version"], ours["format_version"], ways["format_version"]) == (1, 1, 3)
 rows = [p for p in ways["products"] if "epilogue" in p]
-assert rows and all((p["epilogue"], p["activation"], p["algorithm"], p["microseconds"]) == ("activation", "gelu", "own", 0) for p in rows), rows
+assert rows and all((p["activation"], p["algorithm"], p["microseconds"]) == ("gelu", "own", 0) for p in rows), rows
+assert {p["epilogue"] for p in rows} == {"activation", "slope"} and all(p["transposed"] == [False, p["epilogue"] == "activation"] for p in rows), rows
 assert not any("epilogue" in p for p in library["products"] + ours["products"])
 PYTHON
 nine later "${auto[@]}"
@@ -323,6 +324,22 @@ again=$((without - $(products)))
 # Of two layers the first is computed again, in the 105 micro-batches of the size that was measured.
 [ "$saved" -gt 0 ] && [ "$again" = $((saved + 105)) ] || fail "$saved products are ours, and $again where they are computed again"
 cmp file/model/model.safetensors again/model/model.safetensors || fail "computed again, the model is another one"
+# One that was written when there was none for the way back: ours forward alone. Of a later form it is refused.
+python3 - <<'PYTHON'
+import json
+ways = json.load(open("ways/gemm_tuning.json"))
+ways["products"] = [p for p in ways["products"] if p.get("epilogue") != "slope"]
+json.dump(ways | {"format_version": 2}, open("forward.json", "w"))
+json.dump(ways | {"format_version": 4}, open("later.json", "w"))
+PYTHON
+nine plain_again "${in_16[@]}"
+without=$(products)
+nine forward "${in_16[@]}" device.gemm_tuning=forward.json
+forward=$((without - $(products)))
+[ "$forward" -gt 0 ] && [ "$forward" -lt "$saved" ] || fail "$forward products are ours forward, and $saved in all"
+# shellcheck disable=SC2086
+FAKE_CUDA=version=13000,memory=1073741824,capability=90 expect 2 "$FTENGINE" train $run output.dir=later_form "${in_16[@]}" device.gemm_tuning=later.json
+one_error "format_version 4, this program reads 1 to 3"
 # shellcheck disable=SC2086
 FAKE_CUDA=version=13000,memory=1073741824,capability=90 FTENGINE_ATTENTION=mma "$FTENGINE" train $run "${auto[@]}" output.dir=resumed output.save_steps=8 \
     >resumed.out 2>resumed.err </dev/null &

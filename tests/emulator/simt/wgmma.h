@@ -92,9 +92,9 @@ template <class T, bool LEFT_COLUMNS, bool COLUMNS>
 inline void ft_wgmma_of_tiles(float (&d)[8][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
     simt::multiply_group<T, 64, COLUMNS, LEFT_COLUMNS>(d, {{}, a}, b, add, where);
 }
-template <class T>
+template <class T, bool COLUMNS>
 inline void ft_wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
-    simt::multiply_group<T, 256, false, false>(d, {{}, a}, b, add, where);
+    simt::multiply_group<T, 256, COLUMNS, false>(d, {{}, a}, b, add, where);
 }
 
 #endif

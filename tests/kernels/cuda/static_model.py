@@ -102,7 +102,7 @@ HYBRID_SHARED, HYBRID_THREADS = 4 * 32 * 128 + 7 * 64 * 128 + 8 * 16 * 72 * 2 + 
 HYBRID["disentangled_warpgroup_forward"] = (r"disentangled_warpgroup_forwardI13__nv_bfloat16", "disentangled_forward")
 FORWARD_SHARED = 7 * 32 * 128 + 12 * 16 * 72 * 2
 # Products of our own: name, pattern, warps of the epilogue; tiles, threads and bytes of shared memory as in kernels/cuda/products/tiles.h
-PRODUCTS = {"product_activation": (r"product_activationI13__nv_bfloat16E", 3)}
+PRODUCTS = {"product_activation": (r"product_activationI13__nv_bfloat16E", 3), "product_slope": (r"product_slopeI13__nv_bfloat16E", 3)}
 PRODUCT_TERMS, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STAGE, PRODUCT_THREADS, PRODUCT_SHARED = 1024, 128, 256, 49152, 384, 3 * 49152 + 65536 + 2048 + 80
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
@@ -458,17 +458,20 @@ def product_rows(code, registers):
             # two warps of a partition multiply; the sums go out behind their loop, as far as the last store of them
             out = [i for i, (a, t) in enumerate(body) if a > main[1] and base(t) == "STS"]
             way = [t for a, t in body[next(i for i, (a, _) in enumerate(body) if a > main[1]) : out[PRODUCT_COLUMNS // 4 - 1] + 1]]
-            # a unit of eight numbers of a row a lane, by the dearest formula and by erf's GELU, which alone has an exponential, a reciprocal and no branch
+            # a unit of eight numbers of a row a lane, or several of them in a turn (which reads as many staged ones), by the dearest formula that has an
+            # exponential, a reciprocal and no branch: erf's GELU
             rows = [[t for _, t in turn(body, *l, lambda t: base(t) in ("STG", "LDS"))] for l in around if {"STG", "LDS"} <= kinds(body, l)
                     and not any(inside(m, l) for m in around) and "HGMMA" not in kinds(body, l)]
-            unit = max((texts for texts in rows if sum(base(t) == "MUFU" for t in texts) == 16), key=lambda t: sum(base(x) == "FFMA" for x in t))
+            number = lambda texts, kind: sum(base(t) == kind for t in texts)  # noqa: E731
+            unit = max((texts for texts in rows if number(texts, "MUFU") == 16 * number(texts, "LDS")), key=lambda t: number(t, "FFMA"))
+            units = number(unit, "LDS")
             staged = 2 * PRODUCT_ROWS * PRODUCT_COLUMNS * 2 / 128
             tile = {"tensor": 2 * turns * pipes["tensor"], "shared": turns * (2 * pipes["shared"] + PRODUCT_STAGE / 128) + staged, "issue": 2 * turns * pipes["issue"]}
-            of_epilogue = math.ceil(PRODUCT_ROWS / warps) * max(cycles(unit, chip).values())
+            of_epilogue = math.ceil(PRODUCT_ROWS / warps) * max(cycles(unit, chip).values()) / units
             tile = {pipe: n + 2 * max(cycles(way, chip).values()) for pipe, n in tile.items()} | {"epilogue": of_epilogue}
             bound = max(tile, key=tile.get)
             part = 2 * turns * pipes["tensor"] / tile[bound]
-            yield {"arch": arch, "kernel": title, "instructions": len(texts), "out": len(way), "unit": len(unit), "epilogue": of_epilogue, "tile": tile[bound], "bound": bound,
+            yield {"arch": arch, "kernel": title, "instructions": len(texts), "out": len(way), "unit": round(len(unit) / units), "epilogue": of_epilogue, "tile": tile[bound], "bound": bound,
                    "part": part, "warps": warps_resident(chip, registers[arch, name][0], PRODUCT_SHARED, PRODUCT_THREADS), "registers": registers[arch, name][0],
                    "tflops": tflops(chip, PRODUCT_ROWS * PRODUCT_COLUMNS * PRODUCT_TERMS * 2, tile[bound]) / 4}
 
