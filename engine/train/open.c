@@ -6,6 +6,7 @@
 #include "engine/train/job/features.h"
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
+#include "engine/train/room/device_choice.h"
 #include "engine/train/room/company.h"
 #include "engine/train/room/joining.h"
 #include "engine/train/room/observer.h"
@@ -252,6 +253,7 @@ static ft_status read_job(ft_trainer *t, const ft_config *config) {
     ft_host_watch(config, &limits);
     FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
     ft_info("device     %s", t->room.device->description);
+    ft_attention_tell(t->room.device, &t->job.model_config, config->train.precision);
     FT_TRY(ft_job_tokenise(&t->job));
     FT_TRY(ft_job_find_features(&t->job, &t->room.device->target, t->room.gemm_tuning));
     return ft_job_measure(&t->job);
