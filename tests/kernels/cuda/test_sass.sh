@@ -45,9 +45,10 @@ if command -v nvcc >/dev/null && nvcc --list-gpu-arch | grep -q compute_100; the
         [ $target = 100a ] || nvcc --list-gpu-arch | grep -q compute_103 || continue # families came with that chip (CUDA 12.9)
         for source in kernels/cuda/attention/tensor_memory.cu tests/emulator/pieces/blackwell_kernels.cu; do
             nvcc -std=c++17 -O3 -Werror=all-warnings -Xptxas=-warn-spills,-Werror -gencode arch=compute_$target,code=sm_$target -I"$SOURCE_DIR" -D_GNU_SOURCE \
-                "-DFT_CUDA_TARGETS=\"sm_$target\"" -cubin -o tensor_memory.cubin "$SOURCE_DIR/$source" >said 2>&1 || { cat said; exit 1; }
-            cuobjdump -res-usage tensor_memory.cubin 2>&1 | grep -E 'STACK:[1-9]|LOCAL:[1-9]' && { echo "$source, $target: registers in memory"; exit 1; }
-            cuobjdump -sass tensor_memory.cubin | grep -q UTCHMMA || { echo "$source, $target: no products in tensor memory"; exit 1; }
+                "-DFT_CUDA_TARGETS=\"sm_$target\"" -fatbin -o tensor_memory.fatbin "$SOURCE_DIR/$source" >said 2>&1 || { cat said; exit 1; }
+            cuobjdump -res-usage tensor_memory.fatbin 2>&1 | grep -E 'STACK:[1-9]|LOCAL:[1-9]' && { echo "$source, $target: registers in memory"; exit 1; }
+            cuobjdump -sass tensor_memory.fatbin | grep -q UTCHMMA || { echo "$source, $target: no products in tensor memory"; exit 1; }
+            [ "$source" != kernels/cuda/attention/tensor_memory.cu ] || python3 "$SOURCE_DIR/tests/kernels/cuda/tensor_memory_model.py" tensor_memory.fatbin || exit 1
         done
     done
 fi
