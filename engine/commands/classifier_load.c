@@ -12,8 +12,8 @@
 #include "engine/train/job/fit.h"
 #include "engine/train/job/run_plan.h"
 #include "engine/train/job/task.h"
-#include "engine/train/room/device_choice.h"
 #include "engine/train/room/observer.h"
+#include "engine/train/step/attention_path.h"
 #include "engine/train/step/rehearsal.h"
 #include "kernels/devices/devices.h"
 

@@ -1,5 +1,4 @@
 // run_json.c - run.json: what happened, for programs (INTERFACE: run directory).
-#include "engine/train/room/device_choice.h"
 #include "engine/train/room/device_graphs.h"
 #include "engine/train/train.h"
 #include "engine/train/trainer.h"
@@ -12,6 +11,7 @@
 #include "engine/config/device_list.h"
 #include "engine/memory/json.h"
 #include "engine/train/job/data_report.h"
+#include "engine/train/step/attention_path.h"
 #include "engine/train/step/update.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // The check of attention on tensor memory when a device is opened and FTENGINE_ATTENTION=tcgen05 asks for it, on an emulated chip of compute
 // capability 10.0: who passes has it, who does not has mma.sync and is told. What both checks share: test_self_check.c. The numbers of runs:
-// runs/test_tensor_memory_check.sh. ctest: tsan=leave asan_part=2
+// runs/test_self_check.sh. ctest: tsan=leave asan_part=2
 #include "tests/emulator/device_check.h"
 
 static const char left[] = "attention on tensor memory (FTENGINE_ATTENTION=tcgen05) is left alone on cuda:0, mma.sync computes it: ";

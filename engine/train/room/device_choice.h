@@ -2,7 +2,6 @@
 #ifndef FT_DEVICE_CHOICE_H
 #define FT_DEVICE_CHOICE_H
 
-#include "engine/model/spec/model_config.h"
 #include "engine/train/room/admission.h"
 
 typedef struct ft_offer {
@@ -20,10 +19,6 @@ ft_status ft_offer_add_cpu(ft_offer *offer);
 ft_status ft_choose_device(const ft_config *config, char name[24]);
 // What was found of it when it was opened, as a warning; of most devices there is nothing to tell.
 void ft_device_tell(const ft_device *device);
-// The path of attention on a device for such a model, as ft_device_attention says it; a model that has nothing for tcgen05 has mma.sync where that is asked for.
-const char *ft_attention_name(const ft_device *device, const ft_model_config *model, ft_precision precision);
-// That tcgen05 is asked for and this model has nothing for it, as a warning.
-void ft_attention_tell(const ft_device *device, const ft_model_config *model, ft_precision precision);
 // That device.name = auto is the CPU, and why, where it is: a warning when a GPU is there, whose name is idle_gpu then, else ""; where none is
 // it is told as well if `always`. why: of ft_device_open.
 void ft_cpu_tell(const char *why, bool always, char idle_gpu[static 96]);

@@ -95,7 +95,6 @@ ft_status ft_room_open_on(const ft_job *job, const char *name, ft_room *room) {
     *room = (ft_room){.job = job, .config = config};
     FT_TRY(ft_device_open(name, (int)config->device.threads, config->device.isa, &room->device, NULL));
     ft_device_tell(room->device);
-    ft_attention_tell(room->device, &job->model_config, config->train.precision);
     FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning)); // a file of another chip makes this device none
     FT_TRY(make_memory(room, 0));
     return config->memory.timeline ? ft_memory_trace(room->memory) : FT_OK;

@@ -9,7 +9,7 @@
 // Loads, stores and products are asynchronous to the threads: what a warp did there it tells by an arrival behind ft_tensor_told, when it has waited
 // for it; what it has heard at a barrier counts behind ft_tensor_heard. A warp reaches 32 lanes, those of its number modulo 4.
 // Operands are tiles as tensor_copy.h brings them (wgmma.h: by rows or by columns); the descriptor is another one than wgmma's.
-// (PTX ISA, "TensorCore 5th Generation Family Instructions"; bit by bit, and where others use the same words: tests/ptx/README.md)
+// (PTX ISA, "TensorCore 5th Generation Family Instructions"; bit by bit, and where others use the same words: tests/ptx/descriptors.md)
 #ifndef FT_CUDA_TILE_TCGEN05_H
 #define FT_CUDA_TILE_TCGEN05_H
 

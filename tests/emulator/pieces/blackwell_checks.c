@@ -16,7 +16,7 @@ static double whole_number(int most) { // from -most to most
 // Where a number of a tile of 64 columns is: 16 bytes number c of a row of 128 bytes at c ^ row % 8 (hopper_checks.c).
 static int swizzled(int row, int column) { return row * 64 + ((column / 8) ^ (row % 8)) * 8 + column % 8; }
 
-// Words that public kernels for B200 give the same products (tests/ptx/README.md), and those that the tables of the PTX ISA come to.
+// Words that public kernels for B200 give the same products (tests/ptx/descriptors.md), and those that the tables of the PTX ISA come to.
 typedef struct known_words {
     ft_dtype dtype;
     int n;
