@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # gpu_check.sh - is the CUDA back end right on this GPU, how fast is it, and how fast beside others? In under ten minutes, on a
-# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, wgmma, owner, sanitizer); a short training beside the CPU's, one
+# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, wgmma, owner, tcgen05, sanitizer); a short training beside the CPU's, one
 # with graphs, tuned matrix products, and training steps, where the program is there too; the rivals of those where a Python with
 # torch and transformers is; what several GPUs do together (ranks), where there are several and NCCL. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
 # BUILD/carry, and `wheels` two rivals that no Python has; a bare machine with that folder runs every part. (Library packages unpacked
 # there would have to fit its distribution; a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma products owner training replay ceilings ranks steps tuning sanitizer report
+#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma products owner tcgen05 training replay ceilings ranks steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
 #   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order settings as measured ones (cost_model.py)?
 #
 # All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
-# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, owner, training
+# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, owner, tcgen05, training
 # and replay, tuning.json, steps.json, ranks.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
 # fails when a figure is more than 5% worse than that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
 # ACCEPT=1, unless a part has failed. OUT: another folder for the few files that are worth keeping, everything else in one archive.
@@ -21,7 +21,7 @@
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
 # SANITIZER_LIMIT: seconds for each of its tools, which are up to a hundred times slower than the program (default 120);
 # FTENGINE: the program (default: in BUILD, in BUILD/carry, in build); STEPS: of the trainings (default 100); PYTHON: with torch
-# (default python3); WGMMA_OPTIONS: of gpu_ops --attention; STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py; RANKS_LIMIT: for the part ranks (default 240); RANKS_OPTIONS: of gpu_ranks.py.
+# (default python3); WGMMA_OPTIONS, TCGEN05_OPTIONS: of gpu_ops --attention; STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py; RANKS_LIMIT: for the part ranks (default 240); RANKS_OPTIONS: of gpu_ranks.py.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
@@ -31,7 +31,7 @@ SANITIZER_LIMIT=${SANITIZER_LIMIT:-120}
 BUDGET=${BUDGET:-570}
 PYTHON=${PYTHON:-python3}
 COMMITTED=${COMMITTED:-benchmarks/results}
-ALL="build tiles context graphs ops speed wgmma products owner training replay ceilings ranks steps tuning sanitizer report"
+ALL="build tiles context graphs ops speed wgmma products owner tcgen05 training replay ceilings ranks steps tuning sanitizer report"
 mkdir -p "$BUILD" "$RESULTS" || exit 1
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON stay well formed
@@ -97,6 +97,8 @@ part_build() {
         case $(capability) in
         8.0) own=(-D FT_CUDA_TARGETS=80) ;;
         9.0) own=(-D FT_CUDA_TARGETS=90a) ;;
+        10.0) own=(-D FT_CUDA_TARGETS=100a) ;; # CUDA 12.8 and later
+        10.3) own=(-D FT_CUDA_TARGETS=100f) ;; # CUDA 13
         esac
         cmake --preset gpu-check -B "$BUILD" "${own[@]}" >"$RESULTS/build.log" 2>&1 || { note build FAILED "$(last "$RESULTS/build.log")"; return; }
     fi
@@ -134,10 +136,15 @@ checks() {
 
 # The primitives that everything on tensor cores stands on, each alone.
 part_tiles() {
-    local nvcc hopper=()
+    local nvcc own=()
     nvcc=${CUDACXX:-$(tool nvcc)} || { note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; }
-    [ "$(capability)" = 9.0 ] && hopper=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/pieces/hopper_checks.c tests/emulator/pieces/hopper_kernels.cu)
-    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${hopper[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" tests/emulator/pieces/gpu_tiles.c \
+    case $(capability) in
+    9.0) own=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/pieces/hopper_checks.c tests/emulator/pieces/hopper_kernels.cu) ;;
+    10.0) own=(-gencode "arch=compute_100a,code=sm_100a" -DGPU_TILES_BLACKWELL) ;;
+    10.3) own=(-gencode "arch=compute_100f,code=sm_100f" -DGPU_TILES_BLACKWELL) ;;
+    esac
+    [[ "${own[*]}" = *BLACKWELL* ]] && own+=(tests/emulator/pieces/blackwell_checks.c tests/emulator/pieces/blackwell_kernels.cu)
+    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${own[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" tests/emulator/pieces/gpu_tiles.c \
         tests/emulator/pieces/tile_checks.c tests/emulator/pieces/tile_kernels.cu base/status.c >"$RESULTS/tiles.log" 2>&1 ||
         { note tiles FAILED "$(last "$RESULTS/tiles.log")"; return; }
     checks tiles "$BUILD/gpu_tiles"
@@ -225,21 +232,27 @@ part_products() {
     done
 }
 
-# The backward by one owner in the same way. It is made for chips of 99 KB of shared memory: five products instead of seven, so 1.4 times the
-# rate of mma's two passes at most, dense, where tensor cores bind; on other chips it should be right, and not faster.
-part_owner() {
-    local decision
-    # shellcheck disable=SC2086
-    ops_run owner 120 "$BUILD/gpu_ops" --attention --candidate owner --tokens "$TOKENS" --csv "$RESULTS/owner.csv.part" \
-        --json "$RESULTS/owner.json.part" ${OWNER_OPTIONS:-}
-    [ -e "$RESULTS/owner.csv" ] || return
-    awk -F, 'FNR > 1 && $13 > 0 { key = $1 " " $2 ", " $3 " heads of " $4 ", dropout " $5; us[key, $7] = $13
-        if ($7 == "mma") printf "  %s, %d tokens: mma %.1f us, owner %.1f us, %.2f times the rate\n", key, $6, $13, us[key, "owner"], $13 / us[key, "owner"] }' \
-        "$RESULTS/owner.csv" | tee "$RESULTS/owner-times.txt"
-    decision=$(grep '^decision: ' "$RESULTS/owner.txt") || return
+# candidate PART OPTION...: a path of attention that must be asked for, beside mma: right, and how fast? What it ends with decides whether it may become
+# the default where it is.
+candidate() {
+    local part=$1 decision
+    shift
+    ops_run "$part" 120 "$BUILD/gpu_ops" --attention --candidate "$part" --tokens "$TOKENS" --csv "$RESULTS/$part.csv.part" --json "$RESULTS/$part.json.part" "$@"
+    [ -e "$RESULTS/$part.csv" ] || return
+    awk -F, -v path="$part" 'FNR > 1 && $13 > 0 { key = $1 " " $2 ", " $3 " heads of " $4 ", dropout " $5; us[key, $7] = $13
+        if ($7 == "mma") printf "  %s, %d tokens: mma %.1f us, %s %.1f us, %.2f times the rate\n", key, $6, $13, path, us[key, path], $13 / us[key, path] }' \
+        "$RESULTS/$part.csv" | tee "$RESULTS/$part-times.txt"
+    decision=$(grep '^decision: ' "$RESULTS/$part.txt") || return
     echo "  $decision"
     notes[${#notes[@]} - 1]+="; $decision"
 }
+# The backward by one owner. It is made for chips of 99 KB of shared memory: five products instead of seven, so 1.4 times the
+# rate of mma's two passes at most, dense, where tensor cores bind; on other chips it should be right, and not faster.
+# shellcheck disable=SC2086
+part_owner() { candidate owner ${OWNER_OPTIONS:-}; }
+# The forward on tensor memory of compute capability 10.0 and 10.3; other chips have none, and skip it.
+# shellcheck disable=SC2086
+part_tcgen05() { candidate tcgen05 ${TCGEN05_OPTIONS:-}; }
 
 part_sanitizer() {
     local sanitizer which

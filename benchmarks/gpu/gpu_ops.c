@@ -2,7 +2,7 @@
 // it takes. It needs the kernels alone: no model, no file. (The CPU's ops are judged against float64 in tests/kernels.)
 //
 //   gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] [OP...]
-//   gpu_ops --attention [--candidate wgmma|owner] [--path CANDIDATE|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] [--json FILE] [LAYOUT...]
+//   gpu_ops --attention [--candidate wgmma|owner|tcgen05] [--path CANDIDATE|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] [--json FILE] [LAYOUT...]
 //
 //   gpu_ops --cpu [--threads N] [--isa avx512|avx2|portable] [--tokens N] [--type T] [--csv FILE] [--json FILE] [OP...]
 //
@@ -338,7 +338,7 @@ int main(int argc, char **argv) {
     if (!read_command(argc, argv, &c))
         return fprintf(stderr,
                        "usage: gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] [OP...]\n"
-                       "       gpu_ops --attention [--candidate wgmma|owner] [--path CANDIDATE|mma] [--tokens N] [--type bf16|fp16] "
+                       "       gpu_ops --attention [--candidate wgmma|owner|tcgen05] [--path CANDIDATE|mma] [--tokens N] [--type bf16|fp16] "
                        "[--csv FILE] [--json FILE] [LAYOUT...]\n"
                        "       gpu_ops --cpu [--threads N] [--isa ISA] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] "
                        "[--json FILE] [OP...]\n"),

@@ -79,7 +79,7 @@ typedef struct gpu_ops_report {
 typedef struct gpu_ops_attention_options {
     int64_t tokens;           // of timed cases
     ft_dtype type;            // FT_F32: both, the timed ones in bf16
-    const char *candidate;    // what is judged beside mma: wgmma (or NULL), owner
+    const char *candidate;    // what is judged beside mma: wgmma (or NULL), owner, tcgen05
     const char *path;         // NULL: both, timed in turns
     const char *const *names; // of layouts; none: all
     int name_count;

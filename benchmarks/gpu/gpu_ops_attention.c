@@ -1,5 +1,5 @@
 // gpu_ops_attention.c - a path of attention that must be asked for (kernels/cuda/attention/path.h) beside the default: warpgroups of sm_90a,
-// forward and backward, or the backward by one owner. Both right, the same bits twice, and which is faster where. What it prints
+// forward and backward, the backward by one owner, or the forward on tensor memory of sm_100a. Both right, the same bits twice, and which is faster where. What it prints
 // decides whether the candidate may become the default.
 //
 // Judged as gpu_ops judges attention, by the CPU's op on the same numbers, and beyond that row by row: in a buffer whose largest
@@ -17,9 +17,10 @@ enum { STEP, BOUNDS, QUERY_BOUNDS, SLOTS, QKV, POOLED, OUT, LSE, DOUT, GRADIENTS
 typedef struct candidate {
     const char *name;
     int head_dims[2];
-    bool backward_alone; // forward it is the default
+    bool backward_alone, forward_alone; // the other one is the default's
+    bool full_alone;                    // so is causality, and what heads share
 } candidate;
-static const candidate candidates[] = {{"wgmma", {64, 128}, false}, {"owner", {32, 64}, true}};
+static const candidate candidates[] = {{"wgmma", {64, 128}, false, false, false}, {"owner", {32, 64}, true, false, true}, {"tcgen05", {64, 128}, false, true, true}};
 static const char *path_names[PATHS] = {NULL, "mma"}; // the first one, the candidate, says whether this chip has it
 
 // A length < 0: so many rows whose keys and values are NaN. Their own results are not judged; nobody else may see them.
@@ -419,7 +420,7 @@ void gpu_ops_attention(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const 
     const candidate *c = NULL;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
         if (strcmp(o->candidate != NULL ? o->candidate : candidates[0].name, candidates[i].name) == 0) c = &candidates[i];
-    if (c == NULL) need(ft_fail(FT_INVALID, "--candidate", "'%s' is neither wgmma nor owner", o->candidate));
+    if (c == NULL) need(ft_fail(FT_INVALID, "--candidate", "'%s' is neither wgmma, owner nor tcgen05", o->candidate));
     path_names[0] = c->name;
     int only = -1;
     for (int p = 0; o->path != NULL && p < PATHS; p++)
@@ -437,7 +438,7 @@ void gpu_ops_attention(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const 
             if (type != (o->type != FT_F32 ? o->type : l->cols > 0 ? FT_BF16 : type)) continue;
             attention a = {.layout = l, .heads = l->cols > 0 ? l->cols / head_dim : THREE, .head_dim = head_dim, .dropout = dropouts[combination >> 1 & 1]};
             a.backward = (combination & 8) != 0;
-            if (c->backward_alone && (!a.backward || l->causal)) continue;
+            if ((c->backward_alone && !a.backward) || (c->forward_alone && a.backward) || (c->full_alone && l->causal)) continue;
             snprintf(a.name, sizeof a.name, "%s%s", l->name, a.backward ? "-backward" : "");
             a.t = (test){.cols = (int64_t)a.heads * head_dim, .type = type, .device = {cpu, gpu}};
             one(r, &all, &a, only, o->tokens);

@@ -13,6 +13,7 @@
 #include "engine/train/job/run_plan.h"
 #include "engine/train/job/task.h"
 #include "engine/train/room/observer.h"
+#include "engine/train/step/attention_path.h"
 #include "engine/train/step/rehearsal.h"
 #include "kernels/devices/devices.h"
 
@@ -35,6 +36,7 @@ static ft_status check_drawn(const ft_classifier *c, const ft_load_report *repor
 
 static ft_status read_weights(ft_classifier *c) {
     ft_model *model = &c->room.model;
+    ft_attention_tell(c->room.device, &c->config, c->options.train.precision);
     FT_TRY(ft_model_create(c->room.memory, &c->config, &c->options, c->labels.count, model));
     FT_TRY(ft_model_set_loss(model, &(ft_loss){.kind = ft_task_loss(c->task->id)}));
     ft_load_report report;

@@ -2,6 +2,7 @@
 #include "engine/train/device_history.h"
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
+#include "engine/train/step/attention_path.h"
 #include "engine/train/trainer.h"
 
 // The run as it was asked for, on a device that it may have at once. What it has begun with of frozen weights it keeps: anything else
@@ -9,6 +10,7 @@
 static ft_status plan_there(ft_trainer *t, const char *name, ft_room *there) {
     const ft_room *here = &t->room;
     FT_TRY(ft_room_open_on(here->job, name, there));
+    ft_attention_tell(there->device, &here->job->model_config, there->config->train.precision);
     if (here->gemm_tuning[0] != '\0' && ft_gemm_tuning_is_auto(there->config)) {
         const char *own = ft_trainer_own_products(t);
         FT_TRY(own != NULL ? ft_gemm_tuning_own(own, there->device, there->gemm_tuning) : FT_NO_MEMORY);

@@ -10,6 +10,7 @@
 #include "engine/train/room/joining.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
+#include "engine/train/step/attention_path.h"
 #include "engine/track/tensorboard.h"
 #include "engine/train/job/task.h"
 #include "engine/model/spec/adapter.h"
@@ -252,6 +253,7 @@ static ft_status read_job(ft_trainer *t, const ft_config *config) {
     ft_host_watch(config, &limits);
     FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
     ft_info("device     %s", t->room.device->description);
+    ft_attention_tell(t->room.device, &t->job.model_config, config->train.precision);
     FT_TRY(ft_job_tokenise(&t->job));
     FT_TRY(ft_job_find_features(&t->job, &t->room.device->target, t->room.gemm_tuning));
     return ft_job_measure(&t->job);

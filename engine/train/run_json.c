@@ -11,6 +11,7 @@
 #include "engine/config/device_list.h"
 #include "engine/memory/json.h"
 #include "engine/train/job/data_report.h"
+#include "engine/train/step/attention_path.h"
 #include "engine/train/step/update.h"
 
 #include <math.h>
@@ -245,8 +246,8 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (root != NULL && restarts != NULL) ft_json_put(root, "restarts", json_incref(restarts), &failed);
     json_decref(restarts);
     if (root != NULL && t->room.gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
-    if (root != NULL && ft_device_attention(t->room.device)[0] != '\0')
-        ft_json_put(root, "attention", json_string(ft_device_attention(t->room.device)), &failed); // another path has other bits
+    const char *attention = ft_attention_name(t->room.device, &t->job.model_config, t->room.config->train.precision);
+    if (root != NULL && attention[0] != '\0') ft_json_put(root, "attention", json_string(attention), &failed); // another path has other bits
     if (root != NULL && ft_device_products(t->room.device)[0] != '\0') ft_json_put(root, "products", json_string(ft_device_products(t->room.device)), &failed);
     if (root != NULL && ft_update_scales_loss(t->room.config)) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->step.state.skipped_steps), &failed);

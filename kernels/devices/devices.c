@@ -122,6 +122,7 @@ const char *ft_device_attention(const ft_device *device) {
     static const char *const names[] = {"mma.sync", "wgmma", "tcgen05", "owner", "auto", "unknown", "mma.sync"}; // as in path.h
     const ft_attention_path asked = ft_attention_path_asked();
     if (device->target.backend != FT_BACKEND_CUDA || device->planned) return "";
+    if (asked == FT_PATH_TCGEN05 && ft_cuda_of(ft_device_under(device))->no_tensor_memory) return names[FT_PATH_MMA];
     const bool open = asked == FT_PATH_UNNAMED || (asked == FT_PATH_AUTO && device->target.compute_capability == 90);
     return open ? (ft_cuda_of(ft_device_under(device))->warpgroups ? "wgmma" : "mma.sync") : names[asked];
 }

@@ -18,7 +18,8 @@
 enum { VERSION = 3 }; // of what is checked: another one forgets all verdicts
 
 // Checked one after the other, each judged by itself: disentangled attention's two with the other one on mma.sync.
-typedef enum part { STANDARD, BACKWARD, FORWARD, PARTS } part;
+// Tensor memory, on other chips, has a verdict of its own.
+typedef enum part { STANDARD, BACKWARD, FORWARD, PARTS, TENSOR_MEMORY = PARTS } part;
 
 // ---- one case ------------------------------------------------------------------------------------------------------
 
@@ -290,13 +291,17 @@ static ft_status check_one(ft_cuda *cuda, const attention_check *c, part which, 
     use(cuda, which == STANDARD, which == BACKWARD, which == FORWARD);
     ft_status status = run(cuda, c, &p, got);
     use(cuda, false, false, false);
-    FT_TRY(status);
-    FT_TRY(run(cuda, c, &p, want));
-    judge(c, &p, got, want, what);
-    return FT_OK;
+    cuda->no_tensor_memory = true;
+    if (status == FT_OK) status = run(cuda, c, &p, want);
+    cuda->no_tensor_memory = false;
+    if (status == FT_OK) judge(c, &p, got, want, what);
+    return status;
 }
 
-// Its cases: those with positions, or those without.
+// Its cases: those with positions, or those without; tensor memory has full attention alone.
+static bool is_case_of(const attention_check *c, part which) {
+    return which == TENSOR_MEMORY ? !c->positions && !c->shared : c->positions == (which != STANDARD);
+}
 static ft_status check_all(ft_cuda *cuda, part which, char what[FT_VERDICT_TEXT]) {
     ft_device *d = &cuda->device;
     void *on_device = NULL;
@@ -304,7 +309,7 @@ static ft_status check_all(ft_cuda *cuda, part which, char what[FT_VERDICT_TEXT]
     if (on_host == NULL) return FT_NO_MEMORY;
     ft_status status = d->functions->buffer_alloc(d, ROOM, &on_device);
     for (size_t i = 0; status == FT_OK && i < sizeof checks / sizeof *checks && what[0] == '\0'; i++)
-        if (checks[i].positions == (which != STANDARD))
+        if (is_case_of(&checks[i], which))
             status = check_one(cuda, &checks[i], which, on_device, on_host, what);
     if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
     free(on_host);
@@ -366,8 +371,8 @@ static ft_status check_part(ft_cuda *cuda, part which, char why[FT_VERDICT_TEXT]
         return FT_OK;
     }
     ft_error_restore(&error);
-    ft_hint("this was the check of attention on warpgroups; a run from here on goes without, as with "
-            "FTENGINE_ATTENTION=mma");
+    ft_hint("this was the check of attention on %s; a run from here on goes without, as with FTENGINE_ATTENTION=mma",
+            which == TENSOR_MEMORY ? "tensor memory (tcgen05)" : "warpgroups");
     return status;
 }
 
@@ -397,10 +402,45 @@ static void subject_of(const ft_cuda *cuda, char *out, size_t size) {
              (long long)file.st_size, (long long)file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
 }
 
+static void refuse_tensor_memory(ft_cuda *cuda, const char *why, const char *path) {
+    cuda->no_tensor_memory = true;
+    snprintf(cuda->remark, sizeof cuda->remark, "attention on tensor memory (" FT_ATTENTION_PATH_NAME "=tcgen05) is left alone on %s, mma.sync computes it: %s%s%.*s%s",
+             cuda->name, why, path[0] != '\0' ? " (" : "", 120, path, path[0] != '\0' ? ")" : "");
+}
+
+// Of who asks for it: a wish that cannot be met, or that gives other numbers, is not met, and is told of.
+static ft_status check_tensor_memory(ft_cuda *cuda) {
+    const int capability = cuda->device.target.compute_capability;
+    const char *targets = cuda->kernels->module.table->targets;
+    char subject[1200], why[FT_VERDICT_TEXT];
+    ft_verdict v;
+    bool forget = false;
+    if (!ft_attention_has_tensor_memory(capability, targets)) {
+        if (capability == 100 || capability == 103)
+            snprintf(why, sizeof why, "these kernels (%.100s) have no code for it, CUDA 13 builds it for 100f", targets);
+        else snprintf(why, sizeof why, "compute capability 10.0 and 10.3 have it, this is %d.%d", capability / 10, capability % 10);
+        refuse_tensor_memory(cuda, why, "");
+        return FT_OK;
+    }
+    subject_of(cuda, subject, sizeof subject);
+    ft_verdict_open(&v, "tensor-memory", subject);
+    ft_status status = FT_OK;
+    if (v.text[0] == '\0') {
+        ft_verdict_write(&v, FT_VERDICT_BEGUN);
+        status = check_part(cuda, TENSOR_MEMORY, why, &forget);
+        if (why[0] == '\0') snprintf(why, sizeof why, "%s", good);
+        ft_verdict_write(&v, forget ? "" : why);
+    } else snprintf(why, sizeof why, "%s", strcmp(v.text, FT_VERDICT_BEGUN) == 0 ? FT_VERDICT_NEVER_ENDED : v.text);
+    if (status == FT_OK && strcmp(why, good) != 0) refuse_tensor_memory(cuda, why, v.path);
+    ft_verdict_close(&v);
+    return status;
+}
+
 ft_status ft_cuda_self_check(ft_cuda *cuda) {
     const ft_attention_path asked = ft_attention_path_asked();
     char subject[1200], text[FT_VERDICT_TEXT];
     ft_verdict v;
+    if (asked == FT_PATH_TCGEN05) return check_tensor_memory(cuda);
     if (cuda->device.target.compute_capability != 90 || strstr(cuda->kernels->module.table->targets, "sm_90a") == NULL)
         return FT_OK;
     if (asked != FT_PATH_UNNAMED && asked != FT_PATH_AUTO) return FT_OK;

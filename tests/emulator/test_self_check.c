@@ -1,107 +1,10 @@
 // The check of attention on warpgroups when a device is opened, on an emulated chip of compute capability 9.0: who
 // passes has them, who does not has mma.sync and is told; what is kept of it, and for whom. The numbers of runs:
 // runs/test_self_check.sh. ctest: tsan=leave asan_part=3
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/files.h"
-#include "kernels/cuda/driver/device.h"
-#include "kernels/devices/devices.h"
-#include "kernels/ops/attention.h"
-#include "kernels/ops/backend.h"
-#include "tests/emulator/driver/fake_driver.h"
-
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-enum { UNKNOWN_ERROR = 4242 };
-static char cache[] = "/tmp/ft_check_XXXXXX", checks[64];
-
-static void good(ft_status status) {
-    if (status != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
-}
-
-static int make_cache(void **state) {
-    if (mkdtemp(cache) == NULL) return 1;
-    snprintf(checks, sizeof checks, "%s/ftengine/checks", cache);
-    return setenv("XDG_CACHE_HOME", cache, 1) + unsetenv("FTENGINE_ATTENTION");
-}
-static int remove_cache(void **state) { return ft_remove_tree(cache) != FT_OK; }
-static void forget(void) { good(ft_remove_tree(checks)); }
-
-// The only file of verdicts: its path, and what stands in it. False: there is none.
-static bool verdict(char path[300], char text[300]) {
-    DIR *directory = opendir(checks);
-    bool found = false;
-    for (struct dirent *e; directory != NULL && (e = readdir(directory)) != NULL;)
-        if (e->d_name[0] != '.') {
-            assert_false(found);
-            found = snprintf(path, 300, "%s/%.100s", checks, e->d_name) > 0;
-        }
-    if (directory != NULL) closedir(directory);
-    if (!found) return false;
-    char *data;
-    size_t length;
-    good(ft_read_file(path, 0, &data, &length));
-    snprintf(text, 300, "%s", data);
-    free(data);
-    return true;
-}
-static void holds(const char *part) {
-    char path[300], text[300] = "";
-    const bool found = verdict(path, text);
-    if (!found || strstr(text, part) == NULL) fail_msg("kept is '%s', not '%s'", text, part);
-}
-static void keep(const char *text) {
-    char path[300], before[300];
-    assert_true(verdict(path, before));
-    good(ft_atomic_write(path, text, strlen(text)));
-}
-
-static fake_settings hopper(void) {
-    fake_settings s = fake_defaults();
-    s.capability = 90;
-    s.version = 13000;
-    return s;
-}
-
-// Opens it, after `refused` calls of the driver were named; its waits are of the check alone.
-static ft_device *opened(const fake_settings *s, const char *refused, uint64_t nth, uint64_t times, int result,
-                         ft_status want) {
-    ft_device *device = NULL;
-    fake_reset(s);
-    if (refused != NULL) fake_refuse(refused, nth, times, result);
-    const ft_status status = ft_device_open("cuda", 1, NULL, &device, NULL);
-    fake_refuse(NULL, 1, 0, 0);
-    if (status != want) fail_msg("status %d, not %d: %s", status, want, ft_error_message());
-    assert_int_equal(device != NULL, want == FT_OK);
-    return device;
-}
-
-// closed: with the path that it has, and a part of what is told; "": nothing.
-static void closed(ft_device *device, const char *path, const char *told) {
-    assert_string_equal(ft_device_attention(device), path);
-    if (told[0] == '\0')
-        assert_string_equal(ft_device_remark(device), "");
-    else if (strstr(ft_device_remark(device), told) == NULL)
-        fail_msg("told is '%s', not '%s'", ft_device_remark(device), told);
-    ft_device_close(device);
-    const fake_books b = fake_read();
-    assert_int_equal(b.contexts + b.streams + b.buffers + b.handles + b.misuses, 0);
-}
+#include "tests/emulator/device_check.h"
 
 static void what_passes_is_kept(void **state) {
-    fake_settings s = hopper();
+    fake_settings s = chip(90);
     closed(opened(&s, NULL, 0, 0, 0, FT_OK), "wgmma", "");
     assert_true(fake_read().waits > 16);
     holds("good\n");
@@ -119,7 +22,7 @@ static void what_passes_is_kept(void **state) {
 }
 
 static void a_fault_is_found(void **state) {
-    fake_settings s = hopper();
+    fake_settings s = chip(90);
     s.map_columns = 8;
     closed(opened(&s, NULL, 0, 0, 0, FT_OK), "mma.sync",
            "attention on warpgroups of cuda:0 is left alone, mma.sync computes it: out of bf16, heads of 64, is ");
@@ -136,7 +39,7 @@ static void a_fault_is_found(void **state) {
 
 // Disentangled attention, whose launches get lost: of either direction, and of both; the other one keeps its path.
 static void a_fault_of_disentangled_attention(void **state) {
-    fake_settings s = hopper();
+    fake_settings s = chip(90);
     static const struct {
         const char *lost, *kept, *told;
         bool backward, forward; // may be used still
@@ -178,7 +81,7 @@ static void a_fault_of_disentangled_attention(void **state) {
 
 // A hang, a crash: whoever begins finds that the last one never ended.
 static void a_check_that_never_ended(void **state) {
-    fake_settings s = hopper();
+    fake_settings s = chip(90);
     s.map_columns = 8;
     closed(opened(&s, NULL, 0, 0, 0, FT_OK), "mma.sync", "out of bf16");
     keep("begun\n");
@@ -196,7 +99,7 @@ static void a_check_that_never_ended(void **state) {
 }
 
 static void what_is_refused(void **state) {
-    fake_settings s = hopper();
+    fake_settings s = chip(90);
     closed(opened(&s, "cuTensorMapEncodeTiled", 2, 1, UNKNOWN_ERROR, FT_OK), "mma.sync", "its check failed: ");
     holds("its check failed: ");
     forget();
@@ -231,7 +134,7 @@ static void what_is_refused(void **state) {
 
 static void who_is_not_checked(void **state) {
     char path[300], text[300];
-    fake_settings s = hopper();
+    fake_settings s = chip(90);
     s.map_columns = 8; // nobody would pass
     static const struct {
         const char *asked, *path;

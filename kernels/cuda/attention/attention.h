@@ -182,9 +182,9 @@ ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_f
 // `delta`: of ft_attention_delta, already queued.
 ft_status ft_attention_warpgroup_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
 
-// ---- tensor memory of sm_100a (tensor_memory.cu) -----------------------------------------------------------
+// ---- tensor memory of sm_100a and sm_100f (tensor_memory.cu) -----------------------------------------------------------
 
-// Whether FTENGINE_ATTENTION says tcgen05; an error where the device has none.
+// Whether FTENGINE_ATTENTION says tcgen05 and nobody has refused it (self_check.h); an error where the device has none.
 ft_status ft_attention_takes_tensor_memory(ft_device *device, bool *takes);
 static inline bool ft_attention_has_tensor_memory_path(const ft_attention_forward_args &args) {
     return ft_attention_has_warpgroup_path(args) && !ft_attention_is_banded(&args.shape) && ft_attention_group(&args.shape) == 1;

@@ -4,12 +4,13 @@
 //     mma     mma.sync, the backward in two passes: every chip from 8.0 on
 //     wgmma   warpgroups of compute capability 9.0 (warpgroup.cu, warpgroup_backward.cu), causal and with shared keys too; what they are not made
 //             for - other head sizes, a bias - goes to mma; of disentangled attention both directions at heads of 64 (forward: with both terms)
-//     tcgen05 forward on tensor memory of compute capability 10.0 (tensor_memory.cu), full attention at heads of 64 and 128; the rest as mma
+//     tcgen05 forward on tensor memory of compute capability 10.0 and 10.3 (tensor_memory.cu), full attention at heads of 64 and 128; the rest as mma
 //     owner   forward as mma, backward by one block a sequence and head (owner.cu)
 //     auto    of mma, wgmma and owner the one that counting favours on this chip, for this call
 //
 // FTENGINE_ATTENTION names one. Who names none gets wgmma where a check on this very GPU has found it to be mma's equal (self_check.h), and mma
-// elsewhere; so does `auto`, as far as warpgroups go. Who names wgmma, tcgen05 or owner gets it unchecked: that is for measuring.
+// elsewhere; so does `auto`, as far as warpgroups go. Who names wgmma or owner gets it unchecked: that is for measuring. tcgen05 is nobody's who does
+// not name it, as no chip has run it; who does gets it where the same check has found it right.
 #ifndef FT_CUDA_ATTENTION_PATH_H
 #define FT_CUDA_ATTENTION_PATH_H
 
@@ -30,6 +31,12 @@ static inline ft_attention_path ft_attention_path_asked(void) {
     for (int i = 0; i < FT_PATH_UNKNOWN; i++)
         if (strcmp(text, names[i]) == 0) return (ft_attention_path)i;
     return FT_PATH_UNKNOWN;
+}
+
+// Whether a chip has tcgen05 and kernels that were compiled for these targets have code for it there: 100a is for 10.0 alone, 100f for its family.
+static inline bool ft_attention_has_tensor_memory(int capability, const char *targets) {
+    if (capability == 100) return strstr(targets, "sm_100a") != NULL || strstr(targets, "sm_100f") != NULL;
+    return capability == 103 && (strstr(targets, "sm_100f") != NULL || strstr(targets, "sm_103a") != NULL || strstr(targets, "sm_103f") != NULL);
 }
 
 // Of the calls that have a path on tensor cores.

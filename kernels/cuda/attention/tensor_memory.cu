@@ -1,4 +1,4 @@
-// tensor_memory.cu - streaming attention forward on the instructions of sm_100a (tile/tcgen05.h): a block has 128 queries of a head, and 256 columns
+// tensor_memory.cu - streaming attention forward on the instructions of sm_100a and sm_100f (tile/tcgen05.h): a block has 128 queries of a head, and 256 columns
 // of tensor memory for their scores and sums. One warp asks the copy engine for tiles, one asks the tensor cores for products, four have a row a
 // thread: scores of a tile come out of tensor memory, probabilities go to shared memory in 16 bits, from where they are multiplied by the values.
 // The scores of a tile are made while the softmax of the tile before is at work; two blocks share a multiprocessor.
@@ -286,19 +286,20 @@ ft_status ft_attention_takes_tensor_memory(ft_device *device, bool *takes) {
     const char *name = FT_ATTENTION_PATH_NAME;
     const ft_cuda *cuda = ft_cuda_of(device);
     *takes = false;
-    if (ft_attention_path_asked() != FT_PATH_TCGEN05) return FT_OK;
+    if (ft_attention_path_asked() != FT_PATH_TCGEN05 || cuda->no_tensor_memory) return FT_OK;
     int capability[2];
     for (int i = 0; i < 2; i++) {
         const unsigned what = i == 0 ? FT_CU_ATTRIBUTE_CAPABILITY_MAJOR : FT_CU_ATTRIBUTE_CAPABILITY_MINOR;
         if (cuda->driver->device_get_attribute(&capability[i], what, cuda->handle) != FT_CU_SUCCESS)
             return ft_fail(FT_FAILED, name, "the compute capability of %s cannot be read", device->name);
     }
-    if (capability[0] != 10 || capability[1] != 0)
-        return ft_fail(FT_NO_DEVICE, name, "tcgen05 is for compute capability 10.0, %s has %d.%d: leave it out, or say mma", device->name, capability[0],
-                       capability[1]);
+    if (capability[0] != 10 || (capability[1] != 0 && capability[1] != 3))
+        return ft_fail(FT_NO_DEVICE, name, "tcgen05 is for compute capability 10.0 and 10.3, %s has %d.%d: leave it out, or say mma", device->name,
+                       capability[0], capability[1]);
 #ifdef __CUDACC__
-    if (strstr(FT_CUDA_TARGETS, "sm_100a") == nullptr)
-        return ft_fail(FT_NO_DEVICE, name, "these kernels (%s) were not built for sm_100a: leave it out, or say mma", FT_CUDA_TARGETS);
+    if (!ft_attention_has_tensor_memory(10 * capability[0] + capability[1], FT_CUDA_TARGETS))
+        return ft_fail(FT_NO_DEVICE, name, "these kernels (%s) have no tcgen05 for %d.%d: leave it out, or say mma", FT_CUDA_TARGETS, capability[0],
+                       capability[1]);
 #endif
     *takes = true;
     return FT_OK;

@@ -37,6 +37,7 @@ struct ft_cuda {
     bool warpgroups;       // attention on them is right on this GPU (kernels/devices/self_check.h)
     bool disentangled_warpgroups; // and so are the backward passes of disentangled attention
     bool disentangled_forward_warpgroups; // and so is its forward pass
+    bool no_tensor_memory; // FTENGINE_ATTENTION=tcgen05 is not followed on this GPU: `remark` has told why
     ft_product_way products; // FTENGINE_PRODUCTS
     bool own_products, checked_products; // our own products with epilogues are right on this GPU (kernels/devices/product_check.h); that was looked at
     char remark[512];      // what whoever opened it should tell people; "": nothing

@@ -1,4 +1,4 @@
-// tcgen05.h - products on the tensor cores of sm_100a: 128 rows and N columns, 16 terms a step, of bf16 or fp16 into fp32. Sums lie in tensor
+// tcgen05.h - products on the tensor cores of sm_100a and sm_100f: 128 rows and N columns, 16 terms a step, of bf16 or fp16 into fp32. Sums lie in tensor
 // memory, 128 lanes of 512 columns of 32 bits beside the registers, of which a block allocates columns. One thread asks for products; both operands
 // are in shared memory; a commit arrives at an mbarrier when all that the thread has asked for is done.
 //
@@ -9,7 +9,7 @@
 // Loads, stores and products are asynchronous to the threads: what a warp did there it tells by an arrival behind ft_tensor_told, when it has waited
 // for it; what it has heard at a barrier counts behind ft_tensor_heard. A warp reaches 32 lanes, those of its number modulo 4.
 // Operands are tiles as tensor_copy.h brings them (wgmma.h: by rows or by columns); the descriptor is another one than wgmma's.
-// (PTX ISA, "TensorCore 5th Generation Family Instructions")
+// (PTX ISA, "TensorCore 5th Generation Family Instructions"; bit by bit, and where others use the same words: tests/ptx/descriptors.md)
 #ifndef FT_CUDA_TILE_TCGEN05_H
 #define FT_CUDA_TILE_TCGEN05_H
 
@@ -45,8 +45,14 @@ template <class T, int N, bool COLUMNS> FT_HOST_DEVICE constexpr unsigned ft_tcg
 }
 
 #ifdef __CUDACC__
-#ifdef __CUDA_ARCH_FEAT_SM100_ALL // bodies of kernels that need sm_100a stand under this: other targets trap
+// Bodies of kernels that need these stand under this: other targets trap. 100a is for 10.0 alone; 100f, which CUDA 12.9 and later know, for 10.3
+// too, whose own are 103a and 103f.
+#ifdef __CUDA_ARCH_FEAT_SM100_ALL
 #define FT_SM_100A 1
+#elif defined __CUDA_ARCH_FAMILY_SPECIFIC__
+#if __CUDA_ARCH_FAMILY_SPECIFIC__ >= 1000 && __CUDA_ARCH_FAMILY_SPECIFIC__ < 1100
+#define FT_SM_100A 1
+#endif
 #endif
 
 template <int COLUMNS> FT_DEVICE void ft_tensor_allocate(unsigned *to) { // a power of two from 32 on; by a warp

@@ -5,9 +5,13 @@
 //         tests/emulator/pieces/tile_kernels.cu base/status.c && ./gpu_tiles
 //
 // On a chip of compute capability 9.0 also those of sm_90a: -gencode arch=compute_90a,code=sm_90a -DGPU_TILES_HOPPER, and
-// tests/emulator/pieces/hopper_checks.c and hopper_kernels.cu with it.
+// tests/emulator/pieces/hopper_checks.c and hopper_kernels.cu with it. On one of 10.0 or 10.3 those of tensor memory: compute_100f (CUDA 12.9
+// or later; compute_100a for 10.0), -DGPU_TILES_BLACKWELL, and blackwell_checks.c and blackwell_kernels.cu.
 //
 // One line a primitive, "name,ok" or "name,failed,what". Ends with 0 when all are ok, 4 where there is no GPU to try.
+#ifdef GPU_TILES_BLACKWELL
+#include "tests/emulator/pieces/blackwell_checks.h"
+#endif
 #ifdef GPU_TILES_HOPPER
 #include "tests/emulator/pieces/hopper_checks.h"
 #endif
@@ -24,6 +28,9 @@ int main(void) {
                   {"skew", tile_check_skew}, {"pack_bounded", tile_check_pack_bounded}, {"cp_async_tiles", tile_check_chain},
 #ifdef GPU_TILES_HOPPER
                   {"tensor_copy", hopper_check_copy}, {"wgmma", hopper_check_product}, {"warpgroup_pipeline", hopper_check_whole_pipeline},
+#endif
+#ifdef GPU_TILES_BLACKWELL
+                  {"tcgen05_words", blackwell_check_words}, {"tcgen05", blackwell_check_product},
 #endif
     };
     int failed = 0;

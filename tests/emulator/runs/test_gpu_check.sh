@@ -78,12 +78,25 @@ well_formed owner=passed
     fail "owner.json: $(cat "$results/owner.json")"
 [ "$(grep -cE '^  dense-768-backward bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, owner [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
 grep -q 'decision: owner is right; .* in 4 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
+# The forward on tensor memory, on chips that have it; others skip the part and say why.
+blackwell=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=100)
+expect 0 env "${blackwell[@]}" TOKENS=20 TCGEN05_OPTIONS="small causal dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" tcgen05
+well_formed tcgen05=passed
+[ "$(json "$results/tcgen05.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(24, 8, True)" ] ||
+    fail "tcgen05.json: $(cat "$results/tcgen05.json")"
+[ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, tcgen05 [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
+grep -q 'decision: tcgen05 is right; .* in 4 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
+expect 4 env "${hopper[@]}" TOKENS=20 "$SOURCE_DIR/benchmarks/gpu_check.sh" tcgen05
+well_formed tcgen05=skipped
+grep -q 'tcgen05 is for compute capability 10.0 and 10.3, cuda:0 has 9.0' out || fail "it should say why: $(cat out)"
+expect 1 env "${blackwell[@]}" SIMT_LOST=attention_tensor_memory TOKENS=20 TCGEN05_OPTIONS=small "$SOURCE_DIR/benchmarks/gpu_check.sh" tcgen05
+well_formed tcgen05=FAILED
 # The same table on the CPU, which needs no device.
 expect 0 env FAKE_CUDA=error=100 "$BUILD/gpu_ops" --cpu --threads 1 --tokens 33 gemm_weight_gradient disentangled_backward_pooled
 [ "$(grep -c ' ok .* GFLOP/s of ' out)" = 10 ] || fail "ops on the CPU: $(cat out)"
 expect 2 "$BUILD/gpu_ops" --cpu no_such_op
 expect 1 env "${hopper[@]}" "$BUILD/gpu_ops" --attention --candidate flash
-grep -q "'flash' is neither wgmma nor owner" err || fail "a candidate that is not there: $(cat err)"
+grep -q "'flash' is neither wgmma, owner nor tcgen05" err || fail "a candidate that is not there: $(cat err)"
 expect 1 env "${hopper[@]}" "$BUILD/gpu_ops" --attention --path flash
 grep -q "'flash' is neither wgmma nor mma" err || fail "a path that is not there: $(cat err)"
 

@@ -1,7 +1,7 @@
 // control.h - how a test steers the emulator and asks it what went wrong. Plain C: tests and the fake driver include it.
 //
 // A launch runs at once, unless a queue was set: then it becomes work of the stream that was named.
-// SIMT_LOST=NAME: a fault; launches whose name begins so do nothing, and nobody hears of it.
+// SIMT_LOST=NAME: a fault; launches whose name begins so do nothing, and nobody hears of it; NAME:N: the N-th of them alone.
 // Without a call the order is what the environment says: SIMT_ORDER=forward|reverse|random|skewed, SIMT_SEED=number.
 #ifndef FT_SIMT_CONTROL_H
 #define FT_SIMT_CONTROL_H

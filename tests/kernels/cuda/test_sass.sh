@@ -17,7 +17,7 @@ cuobjdump -res-usage "$module" >res-usage 2>&1 || { cat res-usage; exit 1; }
 cuobjdump -sass "$module" >sass 2>&1 || { tail -5 sass; exit 1; }
 
 # ---- spills: a frame on the stack is a spill, or an array that was indexed by a variable -------------------------------------
-# Kernels that may have one, of 8 bytes at most, with the reason: on sm_100 and sm_120 CUDA 13.0 keeps two numbers of a lane in memory to read
+# Kernels that may have one, of 8 bytes at most, with the reason: on sm_100f and sm_120 CUDA 13.0 keeps two numbers of a lane in memory to read
 # one of them by an index, though the loop over them is unrolled (ptxas: 0 bytes of spill stores). The path in fp32, for heads above 128; talking
 # attention's pass of queries in 16 bits.
 allowed='plain_backwardI.*Li8E|talking_queryI(13__nv_bfloat16|6__half)Lb1E'
@@ -32,6 +32,26 @@ awk -v allowed="$allowed" '
 awk '/^arch = / { arch = $3 } / Function / { name = $2 }
     arch == "sm_90a" && name ~ /attention_warpgroup(_banded)?(_backward)?I/ && /REG:/ { seen++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
     END { if (seen != 24) print "sm_90a: " seen + 0 " kernels of attention on warpgroups, not 24"; exit bad || seen != 24 }' res-usage || exit 1
+
+# Two blocks of 192 threads share a multiprocessor's registers on tensor memory (attention/tensor_memory.cu): two types and two head sizes, where the
+# module has code for it.
+awk '/^arch = / { arch = $3 } / Function / { name = $2 }
+    arch ~ /^sm_100[af]$/ && /Function|REG:/ { has[arch] += 0 }
+    arch ~ /^sm_100[af]$/ && name ~ /attention_tensor_memoryI/ && /REG:/ { has[arch]++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
+    END { for (a in has) if (has[a] != 4) { print a ": " has[a] " kernels of attention on tensor memory, not 4"; bad = 1 } exit bad }' res-usage || exit 1
+# Whatever the module was built for: the source, and the primitives that gpu_check.sh compiles on a machine with a GPU, for both names of such code.
+if command -v nvcc >/dev/null && nvcc --list-gpu-arch | grep -q compute_100; then
+    for target in 100a 100f; do
+        [ $target = 100a ] || nvcc --list-gpu-arch | grep -q compute_103 || continue # families came with that chip (CUDA 12.9)
+        for source in kernels/cuda/attention/tensor_memory.cu tests/emulator/pieces/blackwell_kernels.cu; do
+            nvcc -std=c++17 -O3 -Werror=all-warnings -Xptxas=-warn-spills,-Werror -gencode arch=compute_$target,code=sm_$target -I"$SOURCE_DIR" -D_GNU_SOURCE \
+                "-DFT_CUDA_TARGETS=\"sm_$target\"" -fatbin -o tensor_memory.fatbin "$SOURCE_DIR/$source" >said 2>&1 || { cat said; exit 1; }
+            cuobjdump -res-usage tensor_memory.fatbin 2>&1 | grep -E 'STACK:[1-9]|LOCAL:[1-9]' && { echo "$source, $target: registers in memory"; exit 1; }
+            cuobjdump -sass tensor_memory.fatbin | grep -q UTCHMMA || { echo "$source, $target: no products in tensor memory"; exit 1; }
+            [ "$source" != kernels/cuda/attention/tensor_memory.cu ] || python3 "$SOURCE_DIR/tests/kernels/cuda/tensor_memory_model.py" tensor_memory.fatbin || exit 1
+        done
+    done
+fi
 
 # ---- products of warpgroups: the compiler may make them wait for each other (C7510 to C7517), or give no registers (C7508), and only
 # says so. The emulator's primitives, which gpu_check.sh compiles on a machine with a GPU, are held to the same.
@@ -88,6 +108,13 @@ attention_warpgroup_banded_backwardI HGMMA.64x 24 sm_90a
 attention_warpgroup_banded_backwardI UTMALDG.2D 4 sm_90a
 attention_warpgroup_banded_backwardI USETMAXREG 2 sm_90a
 attention_warpgroup_banded_backwardI FENCE.VIEW.ASYNC 2 sm_90a
+attention_tensor_memoryI UTCHMMA 16 sm_100f
+attention_tensor_memoryI UTMALDG.2D 3 sm_100f
+attention_tensor_memoryI SYNCS.PHASECHK.TRANS64.TRYWAIT 16 sm_100f
+attention_tensor_memoryI LDTM 6 sm_100f
+attention_tensor_memoryI STTM 2 sm_100f
+attention_tensor_memoryI UTCBAR 5 sm_100f
+attention_tensor_memoryI FENCE.VIEW.ASYNC 2 sm_100f
 disentangled_forwardI HMMA.16816 16
 disentangled_forwardI LDGSTS 4
 disentangled_forwardI LDSM 8
