@@ -208,6 +208,17 @@ def luck(arguments):
     print(f"{len(arguments.again)} settings, {len(SEEDS)} runs each, in {path}")
 
 
+def place_lines(document):
+    """Without the luck of the best of many trials."""
+    rows = document["seeds"]
+    if "place" not in rows[0]:
+        return []
+    shares = [r["place_steps"] / r["none_steps"] if r["place_reached"] else 1.0 for r in rows]
+    document["median_luck"], document["median_place_share"] = common.median([r["luck"] for r in rows]), common.median(shares)
+    return [f"That value is by {document['median_luck']:.4f} (median) the luck of a run. A place where trials are on average as good as there was that of the best trial, "
+            f"and stayed so, after {100 * document['median_place_share']:.1f}% of the steps (median; where never 100%): {sum(r['place_reached'] for r in rows)} of {len(rows)} seeds."]
+
+
 def summary(document, title, note, what="ASHA", stopped="pruned"):
     rows = document["seeds"]
     shares = [r["steps"] / r["none_steps"] if r["reached"] else 1.0 for r in rows]
@@ -219,6 +230,7 @@ def summary(document, title, note, what="ASHA", stopped="pruned"):
         f"Median share of the steps: **{100 * document['median_share']:.1f}%** (where the value was not reached 100%); {document['within_target']} of {len(rows)} seeds "
         f"within {100 * TARGET:.0f}%, {reached} reached the value at all. Against the steps at which the study without a pruner "
         f"had its best (the stricter measure): {sooner} of {len(rows)} seeds took fewer.", "",
+        *place_lines(document), "",
         f"| seed | best of {document['trials_without']} without | its steps | first reached at | with {what} | share | "
         f"trials, {stopped} |", "|---|---|---|---|---|---|---|"]
     for r, share in zip(rows, shares):
