@@ -89,6 +89,15 @@ capability() {
     nvidia-smi -i "${which%%,*}" --query-gpu=compute_cap --format=csv,noheader 2>/dev/null
 }
 
+# The CUDA release of nvcc, 1208 of 12.8; 0: none. One that does not say is taken for new.
+cuda_release() {
+    local nvcc said
+    nvcc=${CUDACXX:-$(tool nvcc)} || { echo 0; return; }
+    said=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\),.*/\1 \2/p')
+    # shellcheck disable=SC2086 # two words
+    if [ -n "$said" ]; then printf '%d%02d\n' $said; else echo 9999; fi
+}
+
 part_build() {
     local target own=()
     if ! command -v cmake >/dev/null; then note build skipped "no cmake in PATH"; return; fi
@@ -97,8 +106,8 @@ part_build() {
         case $(capability) in
         8.0) own=(-D FT_CUDA_TARGETS=80) ;;
         9.0) own=(-D FT_CUDA_TARGETS=90a) ;;
-        10.0) own=(-D FT_CUDA_TARGETS=100a) ;; # CUDA 12.8 and later
-        10.3) own=(-D FT_CUDA_TARGETS=100f) ;; # CUDA 13
+        10.0) [ "$(cuda_release)" -ge 1208 ] && own=(-D FT_CUDA_TARGETS=100a) ;;
+        10.3) [ "$(cuda_release)" -ge 1300 ] && own=(-D FT_CUDA_TARGETS=100f) ;;
         esac
         cmake --preset gpu-check -B "$BUILD" "${own[@]}" >"$RESULTS/build.log" 2>&1 || { note build FAILED "$(last "$RESULTS/build.log")"; return; }
     fi
@@ -140,8 +149,8 @@ part_tiles() {
     nvcc=${CUDACXX:-$(tool nvcc)} || { note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; }
     case $(capability) in
     9.0) own=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/pieces/hopper_checks.c tests/emulator/pieces/hopper_kernels.cu) ;;
-    10.0) own=(-gencode "arch=compute_100a,code=sm_100a" -DGPU_TILES_BLACKWELL) ;;
-    10.3) own=(-gencode "arch=compute_100f,code=sm_100f" -DGPU_TILES_BLACKWELL) ;;
+    10.0) [ "$(cuda_release)" -ge 1208 ] && own=(-gencode "arch=compute_100a,code=sm_100a" -DGPU_TILES_BLACKWELL) ;;
+    10.3) [ "$(cuda_release)" -ge 1209 ] && own=(-gencode "arch=compute_100f,code=sm_100f" -DGPU_TILES_BLACKWELL) ;;
     esac
     [[ "${own[*]}" = *BLACKWELL* ]] && own+=(tests/emulator/pieces/blackwell_checks.c tests/emulator/pieces/blackwell_kernels.cu)
     "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${own[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" tests/emulator/pieces/gpu_tiles.c \

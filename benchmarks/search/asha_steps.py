@@ -198,13 +198,15 @@ def luck(arguments):
         with gzip.open(path, "rt") as f:
             kept = {(json.dumps(t["params"]), t["user_attributes"]["seed"]): t for t in list(map(json.loads, f))[1:]}
     trials.sort(key=lambda t: t["values"][0], reverse=study["directions"] == ["maximize"])
-    lines = []
-    for again in [trials[int(part * len(trials))] for part in arguments.again]:
-        for seed in SEEDS:
-            known = kept.get((json.dumps(again["params"]), seed)) or trained(arguments, again["params"], seed)
-            lines.append(dict(again, system_attributes={}, datetime_start=None, datetime_complete=None, number=len(lines),
-                              **{k: known[k] for k in ("values", "intermediate_values", "user_attributes")}))
-            written(path, [dict(study, study="luck", user_attributes={}), *lines])
+    wanted = [(trials[int(part * len(trials))], seed) for part in arguments.again for seed in SEEDS]
+    for again, seed in wanted:
+        key = (json.dumps(again["params"]), seed)
+        if key in kept:
+            continue
+        kept[key] = dict(again, system_attributes={}, datetime_start=None, datetime_complete=None, **trained(arguments, again["params"], seed))
+        order = {(json.dumps(t["params"]), s): i for i, (t, s) in enumerate(wanted)}  # one setting's runs side by side, others behind
+        lines = sorted(kept.items(), key=lambda pair: order.get(pair[0], len(order)))
+        written(path, [dict(study, study="luck", user_attributes={}), *(dict(t, number=i) for i, (_, t) in enumerate(lines))])
     print(f"{len(arguments.again)} settings, {len(SEEDS)} runs each, in {path}")
 
 

@@ -181,7 +181,7 @@ ft_status ft_product_slope_check(const ft_target *target, const ft_product_slope
     static const char op[] = "product_slope";
     const ft_gemm_args product = ft_product_slope_product(args);
     const ft_activation_backward_args rest = ft_product_slope_rest(args);
-    FT_REQUIRE(op, args->dx.data == NULL || (args->dx.data != args->h.data && args->dx.data != args->y.data));
+    FT_REQUIRE(op, args->dx.data == NULL || (args->dx.data != args->dout.data && args->dx.data != args->h.data && args->dx.data != args->y.data));
     FT_REQUIRE(op, args->dx.dtype == args->dout.dtype && ft_is_matrix_of(args->dout.dtype, args->dx, args->dout.rows, args->w.cols));
     FT_TRY(ft_gemm_check(target, &product));
     FT_TRY(ft_activation_backward_check(target, &rest));

@@ -11,7 +11,7 @@ static const char *without_tensor_memory(const ft_model_config *c, ft_precision 
     bool all = c->sights == NULL;
     for (int64_t i = 0; c->sights != NULL && i < c->num_hidden_layers; i++)
         all |= c->sights[i].window == 0;
-    if (precision == FT_PRECISION_FP32) return "train.precision=fp32";
+    if (!ft_precision_is_half(precision)) return "it computes in fp32"; // auto and int8 too
     if (c->positions & FT_POSITIONS_RELATIVE) return "disentangled attention";
     if (c->family->causal) return "causal attention";
     if (c->bias_rows > 0) return "scores with a bias by distance";

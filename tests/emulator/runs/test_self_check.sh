@@ -86,5 +86,8 @@ ran deberta positions 1
 grep -qF "$other (disentangled attention): mma.sync computes it" err || fail "another reason"
 few="train.precision=fp32 train.batch_size=4 data.validation=few.tsv"
 ran precise wide 1
-grep -qF "$other (train.precision=fp32): mma.sync computes it" err || fail "another reason"
+grep -qF "$other (it computes in fp32): mma.sync computes it" err || fail "another reason"
+few="train.precision=auto train.batch_size=4 data.validation=few.tsv"
+ran automatic wide 1
+grep -qF "$other (it computes in fp32): mma.sync computes it" err || fail "auto is fp32 too, which nobody said"
 exit 0
