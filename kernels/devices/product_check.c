@@ -137,11 +137,11 @@ static void judge(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TEXT]) 
         }
 }
 
-// dx, which is rounded twice, and the sums of it; y is made again to the bit.
+// dx, which is rounded twice, and the sums of it beside what is there; y is made again to the bit.
 static void judge_back(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TEXT]) {
     const double unit = dtype == FT_BF16 ? 0x1p-8 : 0x1p-11;
     for (int j = 0; j < COLUMNS; j++) {
-        double sum_of_column = 0, off = 0;
+        double sum_of_column = 0, squares = 0;
         for (int i = 0; i < ROWS; i++) {
             double sum = 0, size = 0;
             for (int k = 0; k < TERMS; k++) {
@@ -151,15 +151,15 @@ static void judge_back(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TE
             }
             const double h = number_of(dtype, n->h[i][j]), slope = erfc(-h * sqrt(0.5)) / 2 + h * exp(-h * h / 2) * 0.3989422804014327;
             const double dx = number_of(dtype, n->dx[i][j]), want = sum * slope, may = 2.02 * unit * fabs(want) + 1e-5 * (size + fabs(sum));
-            sum_of_column += want;
-            off += may;
+            sum_of_column += dx; // each rounded once, some up and some down: together far less than a row
+            squares += dx * dx;
             if (fabs(dx - want) <= may && n->again[i][j] == n->y[i][j]) continue;
             snprintf(what, FT_VERDICT_TEXT, "%s of %s at row %d, column %d is %.5g, not %.5g", fabs(dx - want) <= may ? "gelu again" : "the product by gelu's slope",
                      ft_dtype_name(dtype), i, j, fabs(dx - want) <= may ? number_of(dtype, n->again[i][j]) : dx,
                      fabs(dx - want) <= may ? number_of(dtype, n->y[i][j]) : want);
             return;
         }
-        if (fabs((double)n->dbias[j] - sum_of_column) <= off) continue;
+        if (fabs((double)n->dbias[j] - sum_of_column) <= 4 * unit * sqrt(squares) + 1e-5) continue;
         snprintf(what, FT_VERDICT_TEXT, "the sum of column %d of %s is %.5g, not %.5g", j, ft_dtype_name(dtype), (double)n->dbias[j], sum_of_column);
         return;
     }
