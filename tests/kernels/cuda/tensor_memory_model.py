@@ -18,6 +18,7 @@ import argparse
 import re
 import sys
 
+import machine_code
 import static_model
 
 B200 = dict(static_model.CHIPS["sm_90a"], name="B200", sms=148, ghz=1.855)  # 148 x 8,192 x 1.855e9 = 2.25e15, dense bf16
@@ -51,16 +52,16 @@ def rows(code):
             continue
         d, body = int(match.group(1)), conditional(body)
         keys, conditions = keys_of(d), {a for a, t in body if t.startswith("@")}
-        hot = [l for l in static_model.loops(body) if l[1] in conditions and {"MUFU", "LDTM", "STS"} <= static_model.kinds(body, l)]
+        hot = [l for l in machine_code.loops(body) if l[1] in conditions and {"MUFU", "LDTM", "STS"} <= static_model.kinds(body, l)]
         assert len(hot) == 1, f"{name} has {len(hot)} loops of a softmax"
         row = {"arch": arch, "head_dim": d}
         for key in ("plain", "dropout"):
             drops = lambda t: key == "dropout" and static_model.PHILOX.search(t)  # noqa: E731
-            texts = [t for _, t in static_model.turn(body, *hot[0], drops, lambda t: static_model.PHILOX.search(t) or static_model.base(t) == "STTM")]
-            exponentials = sum(static_model.opcode(t) == "MUFU.EX2" for t in texts)
+            texts = [t for _, t in machine_code.turn(body, *hot[0], drops, lambda t: static_model.PHILOX.search(t) or machine_code.base(t) == "STTM")]
+            exponentials = sum(machine_code.opcode(t) == "MUFU.EX2" for t in texts)
             assert keys <= exponentials <= keys + 2, f"{name}: {exponentials} exponentials a turn, of {keys} keys"
             pipes = static_model.cycles(texts, B200)
-            pipes["alu"] += 2 * sum(static_model.base(t) in ALSO_ALU - static_model.ALU for t in texts)
+            pipes["alu"] += 2 * sum(machine_code.base(t) in ALSO_ALU - static_model.ALU for t in texts)
             pipes["shared"] += shared_cycles(d)
             operations = 2 * 2 * ROWS * keys * d
             pipes["tensor"] = operations / TENSOR_OPERATIONS
@@ -76,7 +77,7 @@ def main():
     parser.add_argument("module")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
-    code, _ = static_model.read_module(options.module, None)
+    code, _ = machine_code.read_module(options.module, None)
     found = list(rows(code))
     if not found:
         sys.exit(f"tensor_memory_model: {options.module} has no attention on tensor memory for sm_100a or sm_100f")
