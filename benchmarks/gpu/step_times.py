@@ -249,6 +249,8 @@ def in_one(ops):
             found.append(op | {"number": op["number"] - number})
         for o in behind:
             found.append(op | {"op": of_both, "number": o["number"], "bytes": op["bytes"] + o["bytes"] - 2 * gone * op["shape"][0] * op["shape"][1]})
+    passes, made = (sum(o["number"] for o in some) for some in ([o for o in ops if o.get("behind")], [o for o in found if o["op"].startswith("product_")]))
+    assert passes == made, f"{passes} passes behind products, {made} of them in one"
     return found
 
 
