@@ -167,6 +167,8 @@ def record(arguments):
 
 def luck_of(curves):
     """The file beside one of curves that has some of its settings, trained again with other seeds."""
+    if not os.path.basename(curves).startswith("curves_"):
+        sys.exit(f"{curves}: a file of curves is called curves_NAME.jsonl.gz, and beside it is luck_NAME.jsonl.gz")
     return os.path.join(os.path.dirname(curves), os.path.basename(curves).replace("curves_", "luck_", 1))
 
 
@@ -218,7 +220,7 @@ def place_lines(document):
     shares = [r["place_steps"] / r["none_steps"] if r["place_reached"] else 1.0 for r in rows]
     document["median_luck"], document["median_place_share"] = common.median([r["luck"] for r in rows]), common.median(shares)
     return [f"That value is by {document['median_luck']:.4f} (median) the luck of a run. A place where trials are on average as good as there was that of the best trial, "
-            f"and stayed so, after {100 * document['median_place_share']:.1f}% of the steps (median; where never 100%): {sum(r['place_reached'] for r in rows)} of {len(rows)} seeds."]
+            f"and stayed so, after {100 * document['median_place_share']:.1f}% of the steps (median; where never 100%): {sum(r['place_reached'] for r in rows)} of {len(rows)} seeds.", ""]
 
 
 def summary(document, title, note, what="ASHA", stopped="pruned"):
@@ -232,7 +234,7 @@ def summary(document, title, note, what="ASHA", stopped="pruned"):
         f"Median share of the steps: **{100 * document['median_share']:.1f}%** (where the value was not reached 100%); {document['within_target']} of {len(rows)} seeds "
         f"within {100 * TARGET:.0f}%, {reached} reached the value at all. Against the steps at which the study without a pruner "
         f"had its best (the stricter measure): {sooner} of {len(rows)} seeds took fewer.", "",
-        *place_lines(document), "",
+        *place_lines(document),
         f"| seed | best of {document['trials_without']} without | its steps | first reached at | with {what} | share | "
         f"trials, {stopped} |", "|---|---|---|---|---|---|---|"]
     for r, share in zip(rows, shares):
@@ -245,8 +247,9 @@ def summary(document, title, note, what="ASHA", stopped="pruned"):
 
 def replayed(arguments, *words):
     """A line about the curves and one a seed, of bench_asha."""
-    if not os.path.exists(arguments.curves):
-        sys.exit(f"{arguments.curves} is not there; record it first: python3 benchmarks/search/asha_steps.py record")
+    for path, what in ((arguments.curves, "record"), (luck_of(arguments.curves), "luck")):
+        if not os.path.exists(path):
+            sys.exit(f"{path} is not there; record it first: python3 benchmarks/search/asha_steps.py {what}")
     with tempfile.TemporaryDirectory() as scratch:
         databases = []
         for path in (arguments.curves, luck_of(arguments.curves)):

@@ -25,8 +25,7 @@ static bool all_finite(const ft_trial *t) {
     return all;
 }
 
-static ft_status gather(const ft_trials *study, recorded_curves *c) {
-    static const char where[] = "the recorded study";
+static ft_status gather(const ft_trials *study, const char *where, recorded_curves *c) {
     if (study->objectives != 1) return ft_fail(FT_INVALID, where, "it has %d objectives", study->objectives);
     for (int64_t i = 0; i < study->count; i++) {
         const ft_trial *t = &study->trial[i];
@@ -76,51 +75,52 @@ static void mean_around(const recorded_curves *c, const double *values, int with
         mean[k] /= weights;
 }
 
-// Fills `residual`. Returns the mean square of all evaluations'.
-static double leave_each_out(recorded_curves *c, double *values) {
+// Of what each trial is away from the mean of the others around it, the mean square of all evaluations; *last: of final values alone.
+// values [parameters] and mean [points] are scratch.
+static double leave_each_out(const recorded_curves *c, double *values, double *mean, double *last) {
     double sum = 0;
+    *last = 0;
     for (int i = 0; i < c->count; i++) {
-        double *residual = c->residual + i * c->points;
         for (int name = 0; name < c->study->names.count; name++)
             values[name] = ft_trial_find_param(c->trial[i], name)->value;
-        mean_around(c, values, i, residual);
+        mean_around(c, values, i, mean);
         for (int k = 0; k < c->points; k++) {
-            residual[k] = c->value[i * c->points + k] - residual[k];
-            sum += residual[k] * residual[k];
+            const double residual = c->value[i * c->points + k] - mean[k];
+            sum += residual * residual;
+            if (k == c->points - 1) *last += residual * residual / c->count;
         }
     }
     return sum / (c->count * c->points);
 }
 
 // One parameter's width after the other, as long as that makes the error less.
-static void choose_widths(recorded_curves *c, double *values) {
+static void choose_widths(recorded_curves *c, double *values, double *mean) {
     static const double widths[] = {0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 1, 2, 100}; // the last: it does not matter
     const int names = c->study->names.count;
     for (int name = 0; name < names; name++)
         c->width[name] = 0.4;
-    double least = leave_each_out(c, values), before = INFINITY;
+    double last, least = leave_each_out(c, values, mean, &last), before = INFINITY;
     while (least < before) {
         before = least;
         for (int name = 0; name < names; name++) {
             double chosen = c->width[name];
             for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
                 c->width[name] = widths[i];
-                double error = leave_each_out(c, values);
+                double error = leave_each_out(c, values, mean, &last);
                 if (error < least) least = error, chosen = widths[i];
             }
             c->width[name] = chosen;
         }
     }
-    leave_each_out(c, values);
-    double last = 0, highest = c->value[c->points - 1], lowest = highest;
+    leave_each_out(c, values, mean, &last);
+    double highest = c->value[c->points - 1], lowest = highest;
     for (int i = 0; i < c->count; i++) {
-        double residual = c->residual[i * c->points + c->points - 1], value = c->value[i * c->points + c->points - 1];
-        last += residual * residual;
+        double value = c->value[i * c->points + c->points - 1];
         highest = fmax(highest, value);
         lowest = fmin(lowest, value);
     }
     printf("{\"curves\": %d, \"evaluations\": %d, \"parameters\": %d, \"lowest\": %g, \"highest\": %g, \"residual\": %.4g, "
-           "\"kernel_widths\": {", c->count, c->points - 1, names, lowest, highest, sqrt(last / c->count));
+           "\"kernel_widths\": {", c->count, c->points - 1, names, lowest, highest, sqrt(last));
     for (int name = 0; name < names; name++)
         printf("%s\"%s\": %g", name > 0 ? ", " : "", c->study->names.name[name], c->width[name]);
     printf("}}\n");
@@ -156,7 +156,7 @@ static ft_status learn_luck(const ft_trials *again, recorded_curves *c) {
     static const char where[] = "the settings trained again";
     recorded_curves runs = {.study = again};
     runs.trial = ft_calloc((size_t)again->count + 1, sizeof *runs.trial, "curves");
-    ft_status status = runs.trial != NULL ? gather(again, &runs) : FT_NO_MEMORY;
+    ft_status status = runs.trial != NULL ? gather(again, where, &runs) : FT_NO_MEMORY;
     if (status == FT_OK && runs.points != c->points)
         status = ft_fail(FT_INVALID, where, "%d evaluations, and the recorded study has %d", runs.points - 1, c->points - 1);
     for (c->runs = 1; status == FT_OK && c->runs < runs.count && same_setting(again, runs.trial[0], runs.trial[c->runs]); c->runs++) continue;
@@ -179,12 +179,11 @@ ft_status recorded_curves_of(const ft_trials *study, const ft_trials *again, rec
     *c = (recorded_curves){.study = study};
     c->trial = ft_calloc((size_t)study->count + 1, sizeof *c->trial, "curves");
     if (c->trial == NULL) return FT_NO_MEMORY;
-    FT_TRY(gather(study, c));
+    FT_TRY(gather(study, "the recorded study", c));
     c->value = ft_calloc((size_t)c->count * (size_t)c->points, sizeof *c->value, "curves");
-    c->residual = ft_calloc((size_t)c->count * (size_t)c->points, sizeof *c->residual, "curves");
     c->width = ft_calloc((size_t)study->names.count + 1, sizeof *c->width, "curves");
-    double *values = ft_calloc((size_t)study->names.count + 1, sizeof *values, "curves");
-    if (c->value == NULL || c->residual == NULL || c->width == NULL || values == NULL) {
+    double *values = ft_calloc((size_t)study->names.count + (size_t)c->points, sizeof *values, "curves"); // and a mean
+    if (c->value == NULL || c->width == NULL || values == NULL) {
         free(values);
         return FT_NO_MEMORY;
     }
@@ -192,7 +191,7 @@ ft_status recorded_curves_of(const ft_trials *study, const ft_trials *again, rec
         for (int k = 0; k < c->points; k++)
             c->value[i * c->points + k] = k < c->points - 1 ? c->trial[i]->reports[k].value : c->trial[i]->values[0];
     const ft_status status = learn_luck(again, c);
-    if (status == FT_OK) choose_widths(c, values);
+    if (status == FT_OK) choose_widths(c, values, values + study->names.count);
     free(values);
     return status;
 }
@@ -200,7 +199,6 @@ ft_status recorded_curves_of(const ft_trials *study, const ft_trials *again, rec
 void recorded_curves_free(recorded_curves *c) {
     free(c->trial);
     free(c->value);
-    free(c->residual);
     free(c->width);
     free(c->level);
     free(c->luck);

@@ -19,7 +19,7 @@ typedef struct recorded_curves {
     const ft_trials *study;
     const ft_trial **trial;   // [count] that can be replayed
     int count, points;        // evaluations of each, and behind them the final value
-    double *value, *residual; // [count][points]: as recorded; less the mean of the others around it
+    double *value;            // [count][points] as recorded
     double *width;            // [parameters] of the kernel
     int settings, runs;       // trained again; each so often
     double *level;            // [settings] the mean of its final values
