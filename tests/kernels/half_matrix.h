@@ -55,6 +55,11 @@ __attribute__((unused)) static typed typed_like(ft_tensor from, int64_t gap, boo
             typed_set(m.t, i, j, typed_get(from, i, j));
     return m;
 }
+__attribute__((unused)) static void typed_same(typed a, typed b) {
+    for (int64_t i = 0; i < a.t.rows; i++)
+        for (int64_t j = 0; j < a.t.cols; j++)
+            assert_true(typed_get(a.t, i, j) == typed_get(b.t, i, j));
+}
 __attribute__((unused)) static typed typed_none(void) { return (typed){.t = ft_absent()}; }
 
 // Nothing outside the view was written; frees it.

@@ -18,12 +18,6 @@ static const product_case cases[] = {
 };
 enum { THREADS = 3 };
 
-static void same(typed a, typed b) {
-    for (int64_t i = 0; i < a.t.rows; i++)
-        for (int64_t j = 0; j < a.t.cols; j++)
-            assert_true(typed_get(a.t, i, j) == typed_get(b.t, i, j));
-}
-
 static void test_bits_of_the_two(void **state) {
     ft_device *device;
     assert_int_equal(ft_cpu_open(THREADS, NULL, &device), FT_OK);
@@ -38,8 +32,8 @@ static void test_bits_of_the_two(void **state) {
         RUN_OP(device, activation_forward, ((ft_activation_forward_args){.kind = c->kind, .x = h[0].t, .y = y[0].t}));
         RUN_OP(device, product_activation,
                ((ft_product_activation_args){.kind = c->kind, .x = x.t, .w = w.t, .bias = b, .h = c->keeps_h ? h[1].t : ft_absent(), .y = y[1].t}));
-        same(y[0], y[1]);
-        if (c->keeps_h) same(h[0], h[1]);
+        typed_same(y[0], y[1]);
+        if (c->keeps_h) typed_same(h[0], h[1]);
         typed all[] = {x, w, bias, h[0], h[1], y[0], y[1]};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             typed_free(all[k]);

@@ -18,12 +18,6 @@ static const slope_case cases[] = {
 };
 enum { THREADS = 3 };
 
-static void same(typed a, typed b) {
-    for (int64_t i = 0; i < a.t.rows; i++)
-        for (int64_t j = 0; j < a.t.cols; j++)
-            assert_true(typed_get(a.t, i, j) == typed_get(b.t, i, j));
-}
-
 static void test_bits_of_the_two(void **state) {
     ft_device *device;
     assert_int_equal(ft_cpu_open(THREADS, NULL, &device), FT_OK);
@@ -47,10 +41,10 @@ static void test_bits_of_the_two(void **state) {
                ((ft_product_slope_args){.kind = c->kind, .dout = dout.t, .w = w.t, .h = h[1].t, .dx = dx[1].t,
                                         .y = !c->y ? ft_absent() : c->in_place ? h[1].t : y[1].t,
                                         .dbias = c->dbias ? ft_vector(dbias[1].t.data, c->columns, FT_F32) : ft_absent()}));
-        same(dx[0], dx[1]);
-        same(h[0], h[1]);
-        same(dbias[0], dbias[1]);
-        if (c->y && !c->in_place) same(y[0], y[1]);
+        typed_same(dx[0], dx[1]);
+        typed_same(h[0], h[1]);
+        typed_same(dbias[0], dbias[1]);
+        if (c->y && !c->in_place) typed_same(y[0], y[1]);
         typed all[] = {dout, w, from, h[0], h[1], dx[0], dx[1], y[0], y[1], dbias[0], dbias[1]};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             typed_free(all[k]);
