@@ -433,7 +433,7 @@ ft_status ft_tuning_keep_lessons(ft_tuning *t) {
         return ft_tuning_store_lessons(t);
     }
     ft_fail(FT_INVALID, option, "study '%s' has %lld trial%s, and what a study learns from is fixed when it is made",
-            t->place.name, (long long)trials, trials == 1 ? "" : "s");
+            t->study->name, (long long)trials, trials == 1 ? "" : "s");
     ft_hint("choose another name with --study for a study that learns from %s", now);
     return FT_INVALID;
 }
