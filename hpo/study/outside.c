@@ -11,10 +11,12 @@ ft_status ft_outside_open(ft_stored *study, const ft_config *config, const ft_sp
     *t = (ft_tuning){.config = config, .options = ft_study_options_of(config), .space = *space, .lock = -1, .storage = study->storage, .study = study};
     t->objectives.count = study->trials.objectives;
     t->objectives.list[0] = (ft_objective){.name = "its value", .reported = true};
+    bool fresh = false;
     ft_status status = ft_tuning_load_resource(t);
-    if (status == FT_OK) status = space->count > 0 ? ft_tuning_keep_lessons(t) : ft_tuning_load_lessons(t);
+    if (status == FT_OK) status = space->count > 0 ? ft_tuning_find_lessons(t, &fresh) : ft_tuning_load_lessons(t);
     if (status == FT_OK) status = ft_tuning_sampler(t, &study->trials, &t->sampler);
     if (status == FT_OK && t->objectives.count == 1) status = ft_tuning_pruner(t, study->name, &t->pruner);
+    if (status == FT_OK && fresh) status = ft_tuning_store_lessons(t); // a sampler that cannot learn has been refused by now
     if (status != FT_OK) ft_outside_close(t);
     return status;
 }

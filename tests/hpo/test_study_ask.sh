@@ -115,6 +115,9 @@ done
 # ---- other studies: learnt from at the first question, and from then on --------------------------------------------------------
 for name in taught again untaught; do expect 0 study create --study $name --direction minimize; done
 expect 2 study ask taught --space line.json study.learn_from=nobody && says "there is no study 'nobody'"
+expect 2 study ask taught --space line.json study.learn_from=bounded study.sampler=random && says "this sampler learns from no trials"
+expect 0 study export taught --format jsonl # a refusal leaves nothing behind
+grep -q lessons out && fail "refused, and yet learnt: $(cat out)"
 expect 0 study trials taught --json
 [ "$(json out 'd["trials"]')" = "[]" ] || fail "a teacher that is not there, and yet a trial"
 teach() { expect 0 study tell "$1" "$2" "$(json out 'd["params"]["x"] ** 2')"; }
