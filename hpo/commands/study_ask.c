@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LIMITS = 64 }; // constraints of a program
+
 // What both work with. The study's own configuration where it has one, else the standard sampler and pruner; settings of the command
 // line lie over it.
 typedef struct asking {
@@ -25,7 +27,12 @@ typedef struct asking {
 static ft_status load(study_call *call, ft_config *config) {
     const char *path = NULL;
     if (call->place.directory != NULL && (path = ft_path_join(&call->arena, call->place.directory, "config.ini")) == NULL) return FT_NO_MEMORY;
-    return ft_study_config_load(config, path != NULL && ft_path_exists(path) ? 1 : 0, &path, call->setting_count, call->settings);
+    const bool own = path != NULL && ft_path_exists(path);
+    FT_TRY(ft_study_config_load(config, own ? 1 : 0, &path, call->setting_count, call->settings));
+    if (own || ft_study_options_of(config)->constraints[0] == '\0') return FT_OK;
+    ft_fail(FT_INVALID, "study.constraints", "is of the metrics that ftengine's own trials have, and this study has none");
+    ft_hint("--constraints of `ftengine study tell` says what a program's own came to");
+    return FT_INVALID;
 }
 
 // ---- the space of a file -----------------------------------------------------------------------------------------------
@@ -187,10 +194,27 @@ static ft_status print_told(study_call *call, int64_t number, const bool *prune)
     return FT_OK;
 }
 
+// "-1,0.5": what constraints came to, <= 0 where they are kept.
+static ft_status read_limits(const char *text, double limits[static LIMITS], int *count) {
+    *count = 0;
+    for (const char *at = text; at != NULL; at++) {
+        char *end;
+        const double value = strtod(at, &end);
+        if (end == at || (*end != ',' && *end != '\0') || isnan(value))
+            return ft_fail(FT_INVALID, "--constraints", "takes numbers with commas between, 0 or less where one is kept; got '%.100s'", text);
+        if (*count == LIMITS) return ft_fail(FT_INVALID, "--constraints", "takes up to %d numbers", LIMITS);
+        limits[(*count)++] = value;
+        if (*end == '\0') break;
+        at = end;
+    }
+    return FT_OK;
+}
+
 static ft_status tell(study_call *call, asking *a) {
     const ft_words *w = &call->words;
-    double values[FT_OBJECTIVE_LIMIT + 1];
+    double values[FT_OBJECTIVE_LIMIT + 1], limits[LIMITS];
     int64_t number, step = 0;
+    int limit_count;
     ft_trial_state state;
     bool prune;
     if (w->plain_count == 0) return ft_fail(FT_INVALID, "study", "which trial?");
@@ -200,12 +224,13 @@ static ft_status tell(study_call *call, asking *a) {
     if (count > FT_OBJECTIVE_LIMIT) return ft_fail(FT_INVALID, "study", "%d values are more than any study has objectives", count);
     for (int i = 0; i < count; i++) FT_TRY(read_value(w->plain[i + 1], &values[i]));
     if (call->step != NULL) FT_TRY(whole("a step", call->step, &step));
-    if (call->step != NULL && (count != 1 || call->state != NULL))
-        return ft_fail(FT_INVALID, "study", "with --step go one value and no --state: the trial goes on");
+    FT_TRY(read_limits(call->constraints, limits, &limit_count));
+    if (call->step != NULL && (count != 1 || call->state != NULL || limit_count > 0))
+        return ft_fail(FT_INVALID, "study", "with --step go one value and no %s: the trial goes on", limit_count > 0 ? "--constraints" : "--state");
     FT_TRY(load(call, &a->config));
     FT_TRY(ft_outside_open(call->opened, &a->config, &a->space, &a->tuning));
     if (call->step == NULL) {
-        FT_TRY(ft_outside_end(&a->tuning, number, state, values, count));
+        FT_TRY(ft_outside_end(&a->tuning, number, state, values, count, limits, limit_count));
         return print_told(call, number, NULL);
     }
     FT_TRY(ft_outside_report(&a->tuning, number, step, values[0], &prune));
