@@ -272,13 +272,10 @@ part_sanitizer() {
     for which in memcheck racecheck; do
         ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops"
     done
-    # Warpgroups, whose barriers are another kind.
-    for which in memcheck racecheck synccheck; do
-        ops_run "$which-wgmma" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --path wgmma small small-pooled
-    done
-    for which in memcheck racecheck; do
-        ops_run "$which-owner" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --candidate owner \
-            --path owner small small-pooled
+    # Paths of attention that must be asked for, on chips that have them; warpgroups and tensor memory wait at barriers of another kind.
+    for which in {memcheck,racecheck,synccheck}-wgmma {memcheck,racecheck}-owner {memcheck,racecheck,synccheck}-tcgen05; do
+        ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "${which%-*}" --error-exitcode 1 "$BUILD/gpu_ops" --attention --candidate "${which#*-}" \
+            --path "${which#*-}" small small-pooled
     done
 }
 

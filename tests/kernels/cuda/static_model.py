@@ -40,7 +40,7 @@ import re
 import sys
 from collections import Counter
 
-from machine_code import base, columns_of, jump, lend, loops, opcode, read_module, turn, width
+from machine_code import base, columns_of, conditional, jump, lend, loops, opcode, read_module, turn, width
 
 # SMs, GHz, warps a multiprocessor, shared memory, cycles a warp of HMMA.16816 with fp32 sums, memory in bytes/s (data sheets) and
 # its latency in cycles: measured on idle chips are 466 (A100), 542 (RTX 4090) and 479 (H100) by Luo et al. 2024 ("Benchmarking and
@@ -291,7 +291,7 @@ def warpgroup_rows(code, registers, tensor):
             if not match or arch != "sm_90a":
                 continue
             # a jump back without a condition comes from where a thread waited longer for a barrier
-            conditions = {a for a, t in body if t.startswith("@")}
+            conditions = {a for a, t in body if conditional(t)}
             hot = [l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)]
             assert len(hot) == 1, f"{title} has {len(hot)} loops with products of warpgroups"
             d, chip = int(match.group(1)), CHIPS[arch]
@@ -310,7 +310,7 @@ def warpgroup_rows(code, registers, tensor):
         for title, (pattern, beside) in HYBRID.items():
             if not re.search(pattern, name) or arch != "sm_90a":
                 continue
-            conditions = {a for a, t in body if t.startswith("@")}
+            conditions = {a for a, t in body if conditional(t)}
             hot = min((l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
             chip, other = CHIPS[arch], next(r for r in tensor if (r["arch"], r["kernel"], r["head_dim"]) == (arch, beside, 64))
             forward = title.endswith("forward")
@@ -338,7 +338,7 @@ def product_rows(code, registers):
         for title, (pattern, warps) in PRODUCTS.items():
             if arch != "sm_90a" or not re.search(pattern, name):
                 continue
-            chip, conditions = CHIPS[arch], {a for a, t in body if t.startswith("@")}
+            chip, conditions = CHIPS[arch], {a for a, t in body if conditional(t)}
             around = [l for l in loops(body) if l[1] in conditions]
             main = min((l for l in around if "HGMMA" in kinds(body, l)), key=lambda l: l[1] - l[0])
             texts = [t for _, t in turn(body, *main, lambda t: base(t) == "HGMMA")]
