@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/config/options.h"
+#include "hpo/commands/space_file.h"
 #include "hpo/space/options_study.h"
-#include "hpo/storage/distribution_json.h"
 #include "hpo/study/outside.h"
 
 #include <errno.h>
@@ -35,51 +35,8 @@ static ft_status load(study_call *call, ft_config *config) {
     return FT_INVALID;
 }
 
-// ---- the space of a file -----------------------------------------------------------------------------------------------
-
-// A rule that always holds. Its option is a number of its own alone: no option of a run is meant.
-static ft_status add_rule(ft_space *space, const char *file, const char *name, const json_t *value) {
-    ft_space_rule *rule = &space->rules[space->count];
-    char *text = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
-    if (!json_is_object(value)) return ft_fail(FT_INVALID, file, "\"%.100s\" is no distribution: an object with name and attributes", name);
-    if (text == NULL) return ft_fail_memory(0, "a distribution");
-    char *where = ft_arena_format(&space->arena, "%s: \"%s\"", file, name);
-    *rule = (ft_space_rule){.option = space->count, .where = where, .name = ft_arena_strdup(&space->arena, name)};
-    ft_status status = rule->where == NULL || rule->name == NULL
-                           ? FT_NO_MEMORY
-                           : ft_distribution_from_json(text, where, &space->arena, &rule->distribution);
-    free(text);
-    FT_TRY(status);
-    const int choices = rule->distribution.kind == FT_CATEGORICAL ? rule->distribution.choice_count : 0;
-    rule->choices = ft_arena_alloc(&space->arena, (size_t)(choices + 1) * sizeof *rule->choices);
-    for (int i = 0; rule->choices != NULL && i < choices; i++) rule->choices[i] = name; // nobody reads them
-    space->count++;
-    return rule->choices != NULL ? FT_OK : FT_NO_MEMORY;
-}
-
-static ft_status read_space_file(const char *file, ft_space *space) {
-    json_t *root, *value;
-    const char *name;
-    FT_TRY(ft_json_load(file, &root));
-    const size_t count = json_object_size(root); // 0 of what is no object
-    ft_status status = FT_OK;
-    if (count == 0 || count > FT_OPTION_LIMIT) {
-        status = ft_fail(FT_INVALID, file, "holds no search space: an object of 1 to %d parameters", FT_OPTION_LIMIT);
-        ft_hint("{\"x\": {\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1}}}, as Optuna writes them");
-    }
-    space->rules = ft_arena_alloc(&space->arena, (count + 1) * sizeof *space->rules);
-    if (status == FT_OK && space->rules == NULL) status = FT_NO_MEMORY;
-    if (status == FT_OK) {
-        json_object_foreach(root, name, value) {
-            if (status == FT_OK) status = add_rule(space, file, name, value);
-        }
-    }
-    json_decref(root);
-    return status;
-}
-
 static ft_status read_space(study_call *call, asking *a) {
-    if (call->space != NULL) return read_space_file(call->space, &a->space);
+    if (call->space != NULL) return ft_space_file_read(call->space, &a->space);
     FT_TRY(ft_space_read(&a->config, &a->space));
     if (a->space.count > 0) return FT_OK;
     ft_fail(FT_INVALID, call->opened->name, "this study has no search space of its own");

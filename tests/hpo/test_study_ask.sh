@@ -133,6 +133,43 @@ done
 cmp -s <(cat taught? | grep '"x"') <(cat untaught? | grep '"x"') && fail "nothing was learnt"
 expect 2 study ask untaught --space line.json study.learn_from=bounded && says "what a study learns from is fixed when it is made"
 
+# ---- a parameter that only some trials have -------------------------------------------------------------------------------------
+cat >when.json <<'JSON'
+{"kind": {"name": "CategoricalDistribution", "attributes": {"choices": ["svm", "forest", true]}},
+ "layers": {"name": "IntDistribution", "attributes": {"low": 1, "high": 4, "log": false, "step": 1}, "when": {"kind": ["forest", true]}},
+ "c": {"name": "FloatDistribution", "attributes": {"low": 0.01, "high": 100, "log": true}, "when": {"kind": "svm"}},
+ "width": {"name": "FloatDistribution", "attributes": {"low": 0, "high": 1}, "when": {"kind": ["forest"], "layers": [3, 4]}}}
+JSON
+cat >when.py <<'PYTHON'
+import json, subprocess, sys
+def study(*words): return json.loads(subprocess.run([sys.argv[1], "study", words[0], "when", *words[1:], "--json"], check=True, stdout=subprocess.PIPE).stdout)
+seen = []
+for i in range(40):
+    p = study("ask", "--space", "when.json")["params"]
+    assert ("c" in p) == (p["kind"] == "svm") and ("layers" in p) == (p["kind"] != "svm"), p
+    assert ("width" in p) == (p["kind"] == "forest" and p["layers"] >= 3), p
+    value = 1 if p["kind"] != "forest" else 0.5 if "width" not in p else p["width"] ** 2  # the best are in the rarest branch
+    study("tell", str(i), repr(value))
+    seen.append((value, sorted(p)))
+assert len({tuple(names) for _, names in seen}) == 3, seen
+print(json.dumps(min(value for value, _ in seen)))
+PYTHON
+expect 0 study create --study when --direction minimize
+python3 when.py "$FTENGINE" >when.out 2>err || fail "a parameter that only some trials have: $(cat err)"
+[ "$(json when.out 'd < 0.01')" = True ] || fail "nothing was learnt in a branch: $(cat when.out)"
+expect 0 study ask when --space when.json && grep -q "^  kind = " out || fail "ask: $(cat out)"
+float='{"name": "FloatDistribution", "attributes": {"low": 0, "high": 1}'
+for bad in "\"y\": $float, \"when\": {\"kinds\": 1}}|no parameter \"kinds\" stands in front of it" "\"y\": $float, \"when\": {\"y\": 1}}|no parameter \"y\" stands" \
+    "\"y\": $float, \"when\": {\"kind\": [\"svn\"]}}|is never \"svn\"" "\"y\": $float, \"when\": {\"n\": 9}}|is never 9" "\"y\": $float, \"when\": {\"n\": 1.5}}|is never 1.5" \
+    "\"y\": $float, \"when\": {\"z\": 0}}|which no condition can look at" "\"y\": $float, \"when\": {\"kind\": []}}|no values are listed" "\"y\": $float, \"when\": \"kind\"}|names no parameters" \
+    "\"y\": $float, \"when\": {}}|names no parameters"; do
+    cat >bad.json <<JSON
+{"kind": {"name": "CategoricalDistribution", "attributes": {"choices": ["svm", 1]}}, "z": $float},
+ "n": {"name": "IntDistribution", "attributes": {"low": 2, "high": 8}}, ${bad%%|*}}
+JSON
+    expect 2 study ask when --space bad.json && one_error 'bad.json: "y"' && says "${bad#*|}"
+done
+
 # ---- mistakes ----------------------------------------------------------------------------------------------------------------
 expect 0 study ask one --space space.json
 expect 0 study export one --format jsonl && cp out before
