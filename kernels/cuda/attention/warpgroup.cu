@@ -143,18 +143,18 @@ template <int N> FT_DEVICE void drop(float (&s)[N][4], const ft_score_filter &fi
 // warp comes. Nobody waits for products, keys or values in its turn, so that it ends; and by its next one the other has seen that phase, so that two of
 // one parity are never confused. Whoever waits for a turn has given back the buffers of all tiles but the last, and the other can go on.
 struct turns {
-    ft_mbarrier *own, *other; // null: none are taken
-    int first, end;           // tiles, in bands: of keys, where they begin
+    ft_mbarrier *own, *other;
+    unsigned first, count; // in bands: where tiles of turns begin, and of how many keys together; else whether there are any
     unsigned parity;
 };
-template <bool BANDED> FT_DEVICE bool is_turn(const turns &t, int base) { return t.own != nullptr && (!BANDED || (base >= t.first && base < t.end)); }
+template <bool BANDED> FT_DEVICE bool is_turn(const turns &t, int base) { return BANDED ? unsigned(base) - t.first < t.count : t.count != 0; }
 template <bool BANDED> FT_DEVICE void take_turn(const turns &t, int base) {
     if (is_turn<BANDED>(t, base)) ft_wait_together(t.own, t.parity);
 }
 template <bool BANDED> FT_DEVICE void hand_over_turn(turns &t, int base) {
-    if (!is_turn<BANDED>(t, base)) return;
-    if (threadIdx.x % FT_WARP == 0) ft_mbarrier_arrive(t.other);
-    t.parity ^= 1;
+    const bool mine = is_turn<BANDED>(t, base);
+    if (mine && threadIdx.x % FT_WARP == 0) ft_mbarrier_arrive(t.other);
+    t.parity ^= BANDED ? unsigned(mine) : 1;
 }
 
 // One warpgroup of queries; `span`: what the block sees, of which tiles come.
@@ -187,14 +187,12 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
         if (lane == 0) ft_mbarrier_arrive(signal->values_free + tile.buffer);
         next_tile();
     };
-    turns turn = {};
+    turns turn = {signal->turns + group, signal->turns + (1 - group), 0, 0, unsigned(group ^ 1)};
     if (in_turns && first + FT_GROUP_ROWS < at.queries) {
-        turn = {signal->turns + group, signal->turns + (1 - group), 0, 0, unsigned(group ^ 1)};
-        if (BANDED) {
-            const ft_attention_span others = span_of(1 - group);
-            turn.first = mine.first > others.first ? mine.first : others.first;
-            turn.end = mine.end < others.end ? mine.end : others.end;
-        }
+        const ft_attention_span others = span_of(1 - group);
+        const int begin = mine.first > others.first ? mine.first : others.first, end = mine.end < others.end ? mine.end : others.end;
+        turn.first = unsigned(begin);
+        turn.count = unsigned(end > begin ? end - begin : 0);
     }
     if constexpr (BANDED) {
         if (span.first < span.end) ft_wait_together(&signal->queries, 0); // else nothing comes; and into their place goes the output
