@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int ROWS = FT_GROUPS_ROWS, BUFFERS = 3; // of keys, and of values; 4 and more tell their readers nothing new (paths.md)
+constexpr int ROWS = FT_GROUPS_ROWS, BUFFERS = 3; // of keys, and of values (paths.md: why a third, and no fourth)
 
 // A block has a multiprocessor for itself, as its registers fill one: of 227 KiB it takes 112, 224, and 128 in bands of heads of 128, whose
 // edges are cut finer by tiles of 64 keys.
@@ -140,8 +140,9 @@ template <int N> FT_DEVICE void drop(float (&s)[N][4], const ft_score_filter &fi
 // Turns. A group asks for the products of a tile, its scores and the sums of the tile before, when the other has asked for its own: then tensor
 // cores have work of one group while the other is at its exponentials, and not of both at once and of neither after. Group 0 has the first turn. They
 // are taken at tiles that both groups multiply, as many by either; a turn's end is the phase of the other group's barrier, to which a lane of each
-// warp comes. Nobody waits for products, keys or values in its turn, so that it ends; and by its next one the other has seen that phase, so that two of
-// one parity are never confused. Whoever waits for a turn has given back the buffers of all tiles but the last, and the other can go on.
+// warp comes. Nobody waits for products, keys or values in its turn, so that it ends; and the next arrivals come from warps that were told of a turn by
+// all four of the other group, so that no phase is passed over. Who waits for a turn has given back what lies before the tile's keys and its
+// predecessor's values: the other can go on.
 struct turns {
     ft_mbarrier *own, *other;
     unsigned first, count; // in bands: where tiles of turns begin, and of how many keys together; else whether there are any
