@@ -230,7 +230,7 @@ part_wgmma() {
     notes[${#notes[@]} - 1]+="; $decision"
     # Its forward once more, the two groups of a block as they like instead of in turns (FTENGINE_ATTENTION_TURNS).
     # shellcheck disable=SC2086
-    ops_run wgmma-without-turns 60 env FTENGINE_ATTENTION_TURNS=0 "$BUILD/gpu_ops" --attention --tokens "$TOKENS" --csv "$RESULTS/wgmma-without-turns.csv.part" \
+    ops_run wgmma-without-turns 120 env FTENGINE_ATTENTION_TURNS=0 "$BUILD/gpu_ops" --attention --tokens "$TOKENS" --csv "$RESULTS/wgmma-without-turns.csv.part" \
         ${WGMMA_OPTIONS:---type bf16 dense-1024 mixed-1024 causal-2048}
     [ -e "$RESULTS/wgmma-without-turns.csv" ] || return
     awk -F, 'FNR == 1 || $7 != "wgmma" || $13 <= 0 || $1 ~ /backward$/ { next }
