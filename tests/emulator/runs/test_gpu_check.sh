@@ -51,11 +51,13 @@ grep -q '^6 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 o
 # counts as skipped, as for the sanitizers the one on tensor memory does where there is none.
 hopper=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90)
 expect 4 env "${hopper[@]}" TOKENS=20 WGMMA_OPTIONS="small-pooled dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
-well_formed disentangled-mma=passed disentangled-wgmma=passed wgmma=passed memcheck=passed racecheck=passed {memcheck,racecheck,synccheck}-wgmma=passed {memcheck,racecheck}-owner=passed \
-    {memcheck,racecheck,synccheck}-tcgen05=skipped
+well_formed disentangled-mma=passed disentangled-wgmma=passed wgmma=passed wgmma-without-turns=passed memcheck=passed racecheck=passed {memcheck,racecheck,synccheck}-wgmma=passed \
+    {memcheck,racecheck}-owner=passed {memcheck,racecheck,synccheck}-tcgen05=skipped
 [ "$(json "$results/wgmma.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(48, 16, True)" ] ||
     fail "wgmma.json: $(cat "$results/wgmma.json")"
 [ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, wgmma [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
+[ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: wgmma in turns [0-9.]+ us, without [0-9.]+ us, [0-9.]+ times the rate$' out)" = 4 ] ||
+    fail "with turns beside without: $(cat out)"
 predicted=$(sed -nE 's/.* attention_warpgroup \| 64 .*: .*, ([0-9]+) \(([0-9]+)\) \|$/\2 and \1/p' "$SOURCE_DIR/benchmarks/results/static_model.md")
 grep -qE "dense-768 bf16, 12 heads of 64, dropout 0.1.*predicted at most ${predicted:?}, " out || fail "the prediction, $predicted: $(cat out)"
 predicted=$(python3 - "$SOURCE_DIR/benchmarks/results/static_model.md" <<'PYTHON'

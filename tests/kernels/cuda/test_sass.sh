@@ -74,6 +74,16 @@ awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a"
     END { for (n in seen) { count++; if (seen[n] != 64 || ahead_of[n] < 56) { print n ": " ahead_of[n] " of " seen[n] " exponentials beside products"; bad = 1 } }
           exit bad || count != 16 }' sass || { echo "attention_warpgroup_backward: exponentials behind the products"; exit 1; }
 
+# Their forward hands the turn over when the products of a tile are asked for, and before it waits for the first of them: behind the last HGMMA, and
+# before the wait for all but the newest group, there is an arrival.
+awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a" && name ~ /attention_warpgroup(_banded)?I/ }
+    !mine { next }
+    /HGMMA/ { arrived = 0 }
+    /SYNCS.ARRIVE/ { arrived = 1 }
+    /DEPBAR.LE gsb0, 0x1/ { seen[name]++; behind[name] += arrived }
+    END { for (n in seen) { count++; if (seen[n] != 1 || behind[n] != 1) { print n ": a turn is handed over at " behind[n] " of " seen[n] " waits"; bad = 1 } }
+          exit bad || count != 8 }' sass || { echo "attention_warpgroup: turns that are not handed over behind the products"; exit 1; }
+
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
 most=358
 awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
