@@ -145,8 +145,8 @@ product_normI HGMMA.64x256x16 4 sm_90a
 product_normI UTMALDG.2D 2 sm_90a
 product_normI SYNCS.PHASECHK.TRANS64.TRYWAIT 5 sm_90a
 product_normI LDG.E.128 9 sm_90a
-product_normI.*fE LDS.128 2 sm_90a
-product_normI.*S[0-9]*_E LDS.128 4 sm_90a
+product_normI(6__half|13__nv_bfloat16)fE LDS.128 2 sm_90a
+product_normI(6__half|13__nv_bfloat16)S[0-9]*_E LDS.128 4 sm_90a
 product_normI STG.E.128 4 sm_90a
 segment_product_kernelI HMMA.16816 32
 segment_product_kernelI LDSM 16
