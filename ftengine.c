@@ -169,6 +169,7 @@ static const ft_command commands[] = {
      "                                          search space as Optuna writes it; by default the study's own\n"
      "  tell [NAME] NUMBER VALUE...             how good that trial was (--state complete|pruned|fail); with --step STEP one value\n"
      "                                          on its way, answered by \"go on\" or \"prune\"\n"
+     "      --constraints C[,...]               what the program's own constraints came to, 0 or less where one is kept\n"
      "  thaw [NAME] NUMBER...                   trials that were pruned go on from their last step (study.keep_pruned), under new\n"
      "                                          numbers, when `ftengine tune` comes to them\n"
      "      --epochs E, --steps S               to so many in all, also trials that came to their end, where the learning rate does not\n"

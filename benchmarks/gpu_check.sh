@@ -228,6 +228,16 @@ part_wgmma() {
     decision=$(grep '^decision: ' "$RESULTS/wgmma.txt") || return
     echo "  $decision"
     notes[${#notes[@]} - 1]+="; $decision"
+    # Its forward once more, the two groups of a block as they like instead of in turns (FTENGINE_ATTENTION_TURNS).
+    # shellcheck disable=SC2086
+    ops_run wgmma-without-turns 120 env FTENGINE_ATTENTION_TURNS=0 "$BUILD/gpu_ops" --attention --tokens "$TOKENS" --csv "$RESULTS/wgmma-without-turns.csv.part" \
+        ${WGMMA_OPTIONS:---type bf16 dense-1024 mixed-1024 causal-2048}
+    [ -e "$RESULTS/wgmma-without-turns.csv" ] || return
+    awk -F, 'FNR == 1 || $7 != "wgmma" || $13 <= 0 || $1 ~ /backward$/ { next }
+        { key = $1 " " $2 ", " $3 " heads of " $4 ", dropout " $5 ", " $6 " tokens" }
+        NR == FNR { with[key] = $13; next }
+        key in with { printf "  %s: wgmma in turns %.1f us, without %.1f us, %.2f times the rate\n", key, with[key], $13, $13 / with[key] }' \
+        "$RESULTS/wgmma.csv" "$RESULTS/wgmma-without-turns.csv" | tee "$RESULTS/wgmma-turns.txt"
 }
 
 # A product with its activation, one with its slope, and one with a norm of the sum with a residual, by cuBLASLt and a pass, and by kernels of our own (kernels/cuda/products): right beside the CPU, and how fast. What
@@ -272,13 +282,10 @@ part_sanitizer() {
     for which in memcheck racecheck; do
         ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops"
     done
-    # Warpgroups, whose barriers are another kind.
-    for which in memcheck racecheck synccheck; do
-        ops_run "$which-wgmma" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --path wgmma small small-pooled
-    done
-    for which in memcheck racecheck; do
-        ops_run "$which-owner" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --candidate owner \
-            --path owner small small-pooled
+    # Paths of attention that must be asked for, on chips that have them; warpgroups and tensor memory wait at barriers of another kind.
+    for which in {memcheck,racecheck,synccheck}-wgmma {memcheck,racecheck}-owner {memcheck,racecheck,synccheck}-tcgen05; do
+        ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "${which%-*}" --error-exitcode 1 "$BUILD/gpu_ops" --attention --candidate "${which#*-}" \
+            --path "${which#*-}" small small-pooled
     done
 }
 

@@ -1,7 +1,8 @@
-// bench_tpe.c - what one suggestion costs as the history grows: bench_tpe [trials] [plain|gp|cmaes]
+// bench_tpe.c - what one suggestion costs as the history grows: bench_tpe [trials] [fine|plain|gp|cmaes]
 // 10 mixed parameters, 24 candidates, full history, a trivial objective, all in memory; the same history drives every
 // setting, since fast and plain suggest the same. Prints microseconds a parameter, averaged over the 100 trials before
-// each mark, and the total. "plain" times the version that keeps nothing (slow),
+// each mark, and the total. Optuna's mathematics, which keep all trials; "fine" has study.bandwidth = fine, as `ftengine tune` by itself,
+// which thins a long history, and "plain" times the version that keeps nothing (slow),
 // "gp" the Gaussian process, of which nobody wants more than some hundred trials, "cmaes" CMA-ES over eight numbers, with
 // choices by TPE.
 #include "benchmarks/search/tpe_space.h"
@@ -66,13 +67,15 @@ static ft_status run(const char *label, const ft_sampler_options *options, bool 
 int main(int argc, char **argv) {
     int trials = argc > 1 ? atoi(argv[1]) : 5000;
     bool plain = argc > 2 && strcmp(argv[2], "plain") == 0, gp = argc > 2 && strcmp(argv[2], "gp") == 0;
+    const bool fine = argc > 2 && strcmp(argv[2], "fine") == 0;
     const bool cmaes = argc > 2 && strcmp(argv[2], "cmaes") == 0;
     if (trials < 100) {
-        fprintf(stderr, "usage: bench_tpe [trials >= 100] [plain|gp|cmaes]\n");
+        fprintf(stderr, "usage: bench_tpe [trials >= 100] [fine|plain|gp|cmaes]\n");
         return FT_INVALID;
     }
     ft_sampler_options options = ft_sampler_defaults();
     options.plain = plain;
+    if (fine) options.fine = FT_SWITCH_ON;
     if (gp) options.kind = FT_SAMPLER_GP;
     if (cmaes) options.kind = FT_SAMPLER_CMAES;
     if (run("joint, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());

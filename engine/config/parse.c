@@ -304,6 +304,8 @@ static ft_status set_names(ft_config *config, const ft_option *option, const cha
         size_t length = whole_length;
         while (length > 0 && isspace((unsigned char)at[length - 1]))
             length--;
+        if (length == 0 && *text != '\0') // joined below it would be told as white space at the end
+            return ft_fail(FT_INVALID, where, "%s has nothing before, between or behind commas: '%.200s'", option->name, text);
         const char *name = ft_arena_strndup(&config->arena, at, length);
         const size_t path = name != NULL ? path_length(option, name, length) : 0;
         if (path > 0) {

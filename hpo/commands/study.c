@@ -24,8 +24,8 @@ static const struct {
     {"enqueue", ft_study_enqueue, WRITES, "--json --force --skip-if-exists",
      "enqueue [NAME] PARAMETER=VALUE... [--skip-if-exists] [--force]"},
     {"ask", ft_study_ask, WRITES, "--json --space", "ask [NAME] [--space FILE.json] [--json] [study.KEY=VALUE ...]"},
-    {"tell", ft_study_tell, WRITES, "--json --state --step",
-     "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--step STEP] [--json] [study.KEY=VALUE ...]"},
+    {"tell", ft_study_tell, WRITES, "--json --state --step --constraints",
+     "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--constraints C[,...]] [--step STEP] [--json] [study.KEY=VALUE ...]"},
     {"thaw", ft_study_thaw, WRITES, "--json --epochs --steps", "thaw [NAME] NUMBER... [--epochs E|--steps S] [--json]"},
     {"export", ft_study_export, READS, "--json --format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
     {"import", ft_study_import, NO_STUDY, "--json --from", "import FILE [--study NAME] [--storage URL] [--from STUDY]"},
@@ -65,6 +65,7 @@ static ft_status parse(int argc, char **argv, int at, study_call *call) {
                            {"--space", &call->space, NULL},
                            {"--direction", &call->direction, NULL},
                            {"--step", &call->step, NULL},
+                           {"--constraints", &call->constraints, NULL},
                            {"--steps", &call->steps, NULL},
                            {"--epochs", &call->epochs, NULL},
                            {"--yes", NULL, &call->yes}};

@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/config/options.h"
+#include "hpo/commands/space_file.h"
 #include "hpo/space/options_study.h"
-#include "hpo/storage/distribution_json.h"
 #include "hpo/study/outside.h"
 
 #include <errno.h>
@@ -13,6 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { LIMITS = 64 }; // constraints of a program
 
 // What both work with. The study's own configuration where it has one, else the standard sampler and pruner; settings of the command
 // line lie over it.
@@ -25,54 +27,16 @@ typedef struct asking {
 static ft_status load(study_call *call, ft_config *config) {
     const char *path = NULL;
     if (call->place.directory != NULL && (path = ft_path_join(&call->arena, call->place.directory, "config.ini")) == NULL) return FT_NO_MEMORY;
-    return ft_study_config_load(config, path != NULL && ft_path_exists(path) ? 1 : 0, &path, call->setting_count, call->settings);
-}
-
-// ---- the space of a file -----------------------------------------------------------------------------------------------
-
-// A rule that always holds. Its option is a number of its own alone: no option of a run is meant.
-static ft_status add_rule(ft_space *space, const char *file, const char *name, const json_t *value) {
-    ft_space_rule *rule = &space->rules[space->count];
-    char *text = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
-    if (!json_is_object(value)) return ft_fail(FT_INVALID, file, "\"%.100s\" is no distribution: an object with name and attributes", name);
-    if (text == NULL) return ft_fail_memory(0, "a distribution");
-    char *where = ft_arena_format(&space->arena, "%s: \"%s\"", file, name);
-    *rule = (ft_space_rule){.option = space->count, .where = where, .name = ft_arena_strdup(&space->arena, name)};
-    ft_status status = rule->where == NULL || rule->name == NULL
-                           ? FT_NO_MEMORY
-                           : ft_distribution_from_json(text, where, &space->arena, &rule->distribution);
-    free(text);
-    FT_TRY(status);
-    const int choices = rule->distribution.kind == FT_CATEGORICAL ? rule->distribution.choice_count : 0;
-    rule->choices = ft_arena_alloc(&space->arena, (size_t)(choices + 1) * sizeof *rule->choices);
-    for (int i = 0; rule->choices != NULL && i < choices; i++) rule->choices[i] = name; // nobody reads them
-    space->count++;
-    return rule->choices != NULL ? FT_OK : FT_NO_MEMORY;
-}
-
-static ft_status read_space_file(const char *file, ft_space *space) {
-    json_t *root, *value;
-    const char *name;
-    FT_TRY(ft_json_load(file, &root));
-    const size_t count = json_object_size(root); // 0 of what is no object
-    ft_status status = FT_OK;
-    if (count == 0 || count > FT_OPTION_LIMIT) {
-        status = ft_fail(FT_INVALID, file, "holds no search space: an object of 1 to %d parameters", FT_OPTION_LIMIT);
-        ft_hint("{\"x\": {\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1}}}, as Optuna writes them");
-    }
-    space->rules = ft_arena_alloc(&space->arena, (count + 1) * sizeof *space->rules);
-    if (status == FT_OK && space->rules == NULL) status = FT_NO_MEMORY;
-    if (status == FT_OK) {
-        json_object_foreach(root, name, value) {
-            if (status == FT_OK) status = add_rule(space, file, name, value);
-        }
-    }
-    json_decref(root);
-    return status;
+    const bool own = path != NULL && ft_path_exists(path);
+    FT_TRY(ft_study_config_load(config, own ? 1 : 0, &path, call->setting_count, call->settings));
+    if (own || ft_study_options_of(config)->constraints[0] == '\0') return FT_OK;
+    ft_fail(FT_INVALID, "study.constraints", "is of the metrics that ftengine's own trials have, and this study has none");
+    ft_hint("--constraints of `ftengine study tell` says what a program's own came to");
+    return FT_INVALID;
 }
 
 static ft_status read_space(study_call *call, asking *a) {
-    if (call->space != NULL) return read_space_file(call->space, &a->space);
+    if (call->space != NULL) return ft_space_file_read(call->space, &a->space);
     FT_TRY(ft_space_read(&a->config, &a->space));
     if (a->space.count > 0) return FT_OK;
     ft_fail(FT_INVALID, call->opened->name, "this study has no search space of its own");
@@ -187,10 +151,27 @@ static ft_status print_told(study_call *call, int64_t number, const bool *prune)
     return FT_OK;
 }
 
+// "-1,0.5": what constraints came to, <= 0 where they are kept.
+static ft_status read_limits(const char *text, double limits[static LIMITS], int *count) {
+    *count = 0;
+    for (const char *at = text; at != NULL; at++) {
+        char *end;
+        const double value = strtod(at, &end);
+        if (end == at || (*end != ',' && *end != '\0') || isnan(value))
+            return ft_fail(FT_INVALID, "--constraints", "takes numbers with commas between, 0 or less where one is kept; got '%.100s'", text);
+        if (*count == LIMITS) return ft_fail(FT_INVALID, "--constraints", "takes up to %d numbers", LIMITS);
+        limits[(*count)++] = value;
+        if (*end == '\0') break;
+        at = end;
+    }
+    return FT_OK;
+}
+
 static ft_status tell(study_call *call, asking *a) {
     const ft_words *w = &call->words;
-    double values[FT_OBJECTIVE_LIMIT + 1];
+    double values[FT_OBJECTIVE_LIMIT + 1], limits[LIMITS];
     int64_t number, step = 0;
+    int limit_count;
     ft_trial_state state;
     bool prune;
     if (w->plain_count == 0) return ft_fail(FT_INVALID, "study", "which trial?");
@@ -200,12 +181,13 @@ static ft_status tell(study_call *call, asking *a) {
     if (count > FT_OBJECTIVE_LIMIT) return ft_fail(FT_INVALID, "study", "%d values are more than any study has objectives", count);
     for (int i = 0; i < count; i++) FT_TRY(read_value(w->plain[i + 1], &values[i]));
     if (call->step != NULL) FT_TRY(whole("a step", call->step, &step));
-    if (call->step != NULL && (count != 1 || call->state != NULL))
-        return ft_fail(FT_INVALID, "study", "with --step go one value and no --state: the trial goes on");
+    FT_TRY(read_limits(call->constraints, limits, &limit_count));
+    if (call->step != NULL && (count != 1 || call->state != NULL || limit_count > 0))
+        return ft_fail(FT_INVALID, "study", "with --step go one value and no %s: the trial goes on", limit_count > 0 ? "--constraints" : "--state");
     FT_TRY(load(call, &a->config));
     FT_TRY(ft_outside_open(call->opened, &a->config, &a->space, &a->tuning));
     if (call->step == NULL) {
-        FT_TRY(ft_outside_end(&a->tuning, number, state, values, count));
+        FT_TRY(ft_outside_end(&a->tuning, number, state, values, count, limits, limit_count));
         return print_told(call, number, NULL);
     }
     FT_TRY(ft_outside_report(&a->tuning, number, step, values[0], &prune));

@@ -38,35 +38,49 @@ static void say(const study_call *call, int64_t number, int64_t of, const ft_tha
            call->opened->trials.trial[of].state == FT_PRUNED ? "was pruned" : "ended", end);
 }
 
+// All trials or none: who got one of several numbers wrong types the same command again.
+static ft_status enqueue_all(const study_call *call, const ft_thaw_wish *wish, int64_t *of, int64_t *number) {
+    const ft_words *w = &call->words;
+    ft_error error;
+    ft_status status = FT_OK;
+    FT_TRY(ft_storage_begin(call->opened->storage));
+    for (int i = 0; status == FT_OK && i < w->plain_count; i++) {
+        status = number_of(w->plain[i], &of[i]);
+        if (status == FT_OK) status = ft_thaw_enqueue(call->opened, call->place.directory, of[i], wish, &number[i]);
+    }
+    if (status == FT_OK) status = ft_storage_commit(call->opened->storage);
+    if (status == FT_OK) return FT_OK;
+    ft_error_save(&error);
+    ft_storage_rollback(call->opened->storage);
+    ft_error_restore(&error);
+    return status;
+}
+
 ft_status ft_study_thaw(study_call *call) {
     const ft_words *w = &call->words;
     ft_thaw_wish wish;
     if (w->plain_count == 0) return ft_fail(FT_INVALID, "study", "which trials?");
     FT_TRY(wish_of(call, &wish));
+    int64_t *of = ft_arena_alloc(&call->arena, 2 * (size_t)w->plain_count * sizeof *of);
+    if (of == NULL) return FT_NO_MEMORY;
+    int64_t *number = of + w->plain_count;
+    FT_TRY(enqueue_all(call, &wish, of, number));
+    if (!call->json) {
+        for (int i = 0; i < w->plain_count; i++) say(call, number[i], of[i], &wish);
+        printf("ftengine tune --study %s --add %d runs %s\n", call->study != NULL ? call->study : call->opened->name,
+               w->plain_count, w->plain_count == 1 ? "it" : "them");
+        return FT_OK;
+    }
     bool failed = false;
-    json_t *list = json_array();
-    ft_status status = FT_OK;
-    for (int i = 0; status == FT_OK && i < w->plain_count; i++) {
-        int64_t of, number = -1;
-        status = number_of(w->plain[i], &of);
-        if (status == FT_OK) status = ft_thaw_enqueue(call->opened, call->place.directory, of, &wish, &number);
-        if (status != FT_OK) break;
+    json_t *document = json_object(), *list = json_array();
+    for (int i = 0; i < w->plain_count; i++) {
         json_t *one = json_object();
-        ft_json_put(one, "thaws", json_integer(of), &failed);
-        ft_json_put(one, "number", json_integer(number), &failed);
+        ft_json_put(one, "thaws", json_integer(of[i]), &failed);
+        ft_json_put(one, "number", json_integer(number[i]), &failed);
         if (wish.epochs > 0) ft_json_put(one, "epochs", json_real(wish.epochs), &failed);
         if (wish.steps > 0) ft_json_put(one, "steps", json_integer(wish.steps), &failed);
         ft_json_append(list, one, &failed);
-        if (!call->json) say(call, number, of, &wish);
     }
-    if (status == FT_OK && !call->json)
-        printf("ftengine tune --study %s --add %d runs %s\n", call->study != NULL ? call->study : call->opened->name,
-               w->plain_count, w->plain_count == 1 ? "it" : "them");
-    if (status != FT_OK || !call->json) {
-        json_decref(list);
-        return status;
-    }
-    json_t *document = json_object();
     ft_json_put(document, "format_version", json_integer(1), &failed);
     ft_json_put(document, "trials", list, &failed);
     return ft_study_print_json(document, failed);

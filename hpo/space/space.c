@@ -200,8 +200,9 @@ static bool numeric(const ft_option *option) {
     return option->type == FT_OPTION_INT || option->type == FT_OPTION_FLOAT;
 }
 
+// option NULL: a number beyond the options, of a program's own parameter (hpo/commands/space_file.h).
 static bool same_value(const ft_option *option, const char *wanted, const char *text) {
-    if (option->type == FT_OPTION_PATH && wanted[0] != '/') return strcmp(wanted, last_part(text)) == 0;
+    if (option != NULL && option->type == FT_OPTION_PATH && wanted[0] != '/') return strcmp(wanted, last_part(text)) == 0;
     return strcmp(wanted, text) == 0;
 }
 

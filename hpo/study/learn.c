@@ -414,11 +414,12 @@ ft_status ft_tuning_load_lessons(ft_tuning *t) {
     return status;
 }
 
-ft_status ft_tuning_keep_lessons(ft_tuning *t) {
+ft_status ft_tuning_find_lessons(ft_tuning *t, bool *fresh) {
     const char *now = "";
     const int64_t trials = t->study->trials.count;
     named *list;
     int count;
+    *fresh = false;
     FT_TRY(ft_tuning_load_lessons(t));
     if (t->options->learn_from[0] == '\0') return FT_OK;
     FT_TRY(read_names(t, &list, &count, &now));
@@ -428,12 +429,16 @@ ft_status ft_tuning_keep_lessons(ft_tuning *t) {
                     now, t->learnt_from);
         return FT_OK;
     }
-    if (trials == 0) {
-        FT_TRY(ft_tuning_learn(t));
-        return ft_tuning_store_lessons(t);
-    }
+    *fresh = trials == 0;
+    if (*fresh) return ft_tuning_learn(t);
     ft_fail(FT_INVALID, option, "study '%s' has %lld trial%s, and what a study learns from is fixed when it is made",
-            t->place.name, (long long)trials, trials == 1 ? "" : "s");
+            t->study->name, (long long)trials, trials == 1 ? "" : "s");
     ft_hint("choose another name with --study for a study that learns from %s", now);
     return FT_INVALID;
+}
+
+ft_status ft_tuning_keep_lessons(ft_tuning *t) {
+    bool fresh;
+    FT_TRY(ft_tuning_find_lessons(t, &fresh));
+    return fresh ? ft_tuning_store_lessons(t) : FT_OK;
 }

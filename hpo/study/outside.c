@@ -11,10 +11,12 @@ ft_status ft_outside_open(ft_stored *study, const ft_config *config, const ft_sp
     *t = (ft_tuning){.config = config, .options = ft_study_options_of(config), .space = *space, .lock = -1, .storage = study->storage, .study = study};
     t->objectives.count = study->trials.objectives;
     t->objectives.list[0] = (ft_objective){.name = "its value", .reported = true};
+    bool fresh = false;
     ft_status status = ft_tuning_load_resource(t);
-    if (status == FT_OK) status = ft_tuning_load_lessons(t);
+    if (status == FT_OK) status = space->count > 0 ? ft_tuning_find_lessons(t, &fresh) : ft_tuning_load_lessons(t);
     if (status == FT_OK) status = ft_tuning_sampler(t, &study->trials, &t->sampler);
     if (status == FT_OK && t->objectives.count == 1) status = ft_tuning_pruner(t, study->name, &t->pruner);
+    if (status == FT_OK && fresh) status = ft_tuning_store_lessons(t); // a sampler that cannot learn has been refused by now
     if (status != FT_OK) ft_outside_close(t);
     return status;
 }
@@ -86,7 +88,8 @@ ft_status ft_outside_report(ft_tuning *t, int64_t number, int64_t step, double v
     return end_group(t, weigh(t, number, step, value, prune));
 }
 
-static ft_status end_trial(ft_tuning *t, int64_t number, ft_trial_state state, const double *values, int count) {
+static ft_status end_trial(ft_tuning *t, int64_t number, ft_trial_state state, const double *values, int count, const double *limits,
+                           int limit_count) {
     FT_TRY(check_trial(t, number));
     const ft_trial *trial = &t->study->trials.trial[number];
     const int wanted = state == FT_COMPLETE ? t->objectives.count : 0;
@@ -100,10 +103,12 @@ static ft_status end_trial(ft_tuning *t, int64_t number, ft_trial_state state, c
         last = ft_last_report(trial)->value; // as Optuna has it
         if (!isnan(last)) values = &last, count = 1;
     }
+    if (limit_count > 0) FT_TRY(ft_stored_constraints(t->study, number, NULL, limits, limit_count));
     return ft_stored_finish(t->study, number, state, values, count);
 }
 
-ft_status ft_outside_end(ft_tuning *t, int64_t number, ft_trial_state state, const double *values, int count) {
+ft_status ft_outside_end(ft_tuning *t, int64_t number, ft_trial_state state, const double *values, int count, const double *limits,
+                         int limit_count) {
     FT_TRY(ft_storage_begin(t->storage));
-    return end_group(t, end_trial(t, number, state, values, count));
+    return end_group(t, end_trial(t, number, state, values, count, limits, limit_count));
 }

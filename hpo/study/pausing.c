@@ -275,7 +275,7 @@ static ft_status keep_within(ft_tuning *t, ft_pausing_trial *view, ft_next_stage
         FT_TRY(count_bytes(t, worst, &bytes));
         total -= bytes;
         give_up(next, view, worst);
-        ft_info("trial %lld is given up: its checkpoint, %s, is dropped for study.keep_pruned", (long long)worst,
+        ft_info("trial %lld is given up: study.keep_pruned has no room for its checkpoint of %s", (long long)worst,
                 ft_bytes_text(bytes, size));
     }
     return FT_OK;

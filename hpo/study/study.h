@@ -184,6 +184,7 @@ ft_status ft_tuning_learn(ft_tuning *tuning);         // from the studies that a
 ft_status ft_tuning_store_lessons(ft_tuning *tuning); // in a group
 ft_status ft_tuning_load_lessons(ft_tuning *tuning);  // NULL where the study has none
 ft_status ft_tuning_keep_lessons(ft_tuning *tuning);  // of a study that is there: those it was made with
+ft_status ft_tuning_find_lessons(ft_tuning *tuning, bool *fresh); // the same; *fresh: learnt just now, and not stored yet
 // identity.c: what must not change from one call to the next.
 ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);

@@ -161,6 +161,53 @@ static void test_sums_over_heads_that_share_keys(void **state) {
     }
 }
 
+static float *run_in_turns(const attention_case *c, ft_dtype dtype, const char *turns, uint64_t *arrivals) {
+    assert_int_equal(setenv("FTENGINE_ATTENTION_TURNS", turns, 1), 0);
+    const uint64_t before = simt_arrivals();
+    float *got = run_on_path(c, dtype);
+    *arrivals = simt_arrivals() - before;
+    assert_int_equal(unsetenv("FTENGINE_ATTENTION_TURNS"), 0);
+    return got;
+}
+
+// The two groups of a block, in turns or as they like: the same bits. A turn is an arrival of each warp, taken at the tiles of keys that both
+// groups multiply, and by no group that is alone.
+static void test_turns(void **state) {
+    static const struct {
+        int32_t head_dim, heads, length, window;
+        bool causal, pooled, few;
+        int turns; // of a head, of one group
+    } cases[] = {
+        {64, 1, 64, 0, false, false, false, 0},  // one group
+        {64, 1, 65, 0, false, false, true, 1},   // a second one, and one tile
+        {128, 1, 130, 0, false, false, false, 2}, // two tiles, and a block of one group
+        {64, 1, 300, 0, false, true, true, 0},   // one query
+        {64, 2, 400, 0, false, false, true, 12}, // three blocks of two groups, four tiles; one block of one
+        {128, 1, 520, 0, false, false, true, 20}, // four blocks, five tiles: buffers once more
+        {64, 1, 400, 0, true, false, false, 6},  // of causality 1, 2 and 3 tiles of 128
+        {128, 1, 400, 0, true, false, true, 9},  // 1, 3 and 5 of 64: the second group has one more
+        {64, 1, 400, 64, false, false, true, 3}, // of two tiles of either group one is the other's too
+        {128, 1, 400, 16, true, false, false, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (few_cases() && !cases[i].few) continue;
+        const ft_dtype dtype = i % 2 ? FT_F16 : FT_BF16;
+        attention_case c = typed_case(dtype, cases[i].heads, cases[i].head_dim, 1, &cases[i].length, cases[i].pooled, 0.1f);
+        c.causal = cases[i].causal;
+        c.window = cases[i].window;
+        uint64_t with, without;
+        simt_set_order((simt_order)(i % SIMT_ORDERS), i);
+        float *in_turns = run_in_turns(&c, dtype, "1", &with), *free_ones = run_in_turns(&c, dtype, "0", &without);
+        assert_memory_equal(in_turns, free_ones, parts_of(&c).at[PARTS] * sizeof *in_turns);
+        const int arrivals = 2 * 2 * 4 * cases[i].heads * cases[i].turns; // forward with and without lse, two groups of four warps
+        if (getenv("SIMT_EXECUTOR") == NULL) assert_int_equal(with - without, arrivals);
+        free(in_turns);
+        free(free_ones);
+        if (cases[i].turns == 20) check(c, dtype, (int)i, 1); // (no other test has so many tiles of heads of 128)
+        else case_free(&c);
+    }
+}
+
 // More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
@@ -325,6 +372,10 @@ static void test_who_gets_it(void **state) {
     assert_string_equal(ft_error_where(), "FTENGINE_ATTENTION");
     failed(ft_cuda_attention_backward(gpu, &backward), FT_INVALID, "'flash' is neither mma, wgmma, tcgen05, owner nor auto");
     assert_int_equal(setenv("FTENGINE_ATTENTION", "wgmma", 1), 0);
+    assert_int_equal(setenv("FTENGINE_ATTENTION_TURNS", "yes", 1), 0);
+    failed(ft_cuda_attention_forward(gpu, &args), FT_INVALID, "'yes' is neither 0 nor 1");
+    assert_string_equal(ft_error_where(), "FTENGINE_ATTENTION_TURNS");
+    assert_int_equal(unsetenv("FTENGINE_ATTENTION_TURNS"), 0);
     fake.refuse("cuTensorMapEncodeTiled", 2, 1, 999);
     failed(ft_cuda_attention_forward(gpu, &args), FT_FAILED, "error 999");
     fake.refuse("cuTensorMapEncodeTiled", 4, 1, 999);
@@ -356,6 +407,7 @@ int main(void) {
         cmocka_unit_test(test_causal_with_other_keys),
         cmocka_unit_test(test_tiles_that_nobody_sees),
         cmocka_unit_test(test_sums_over_heads_that_share_keys),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_no_queries_or_no_keys),
         cmocka_unit_test(test_dropout_of_every_score_is_its_definition),
         cmocka_unit_test(test_large_scores),

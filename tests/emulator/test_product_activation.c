@@ -3,18 +3,6 @@
 // ctest: driver=fake part=4
 #include "tests/emulator/typed_product.h"
 
-enum { MULTIPROCESSORS = 3 }; // so that a block has several tiles
-
-static int set_up_hopper(void **state) {
-    set_up(state);
-    close_gpu(0);
-    fake_settings s = fake.defaults();
-    s.capability = 90;
-    s.multiprocessors = MULTIPROCESSORS;
-    open_gpu(&s);
-    return 0;
-}
-
 // Around 64 and 128 rows of a half and a tile, 256 columns, 64 terms, and three stages of them more than once; further tiles than blocks.
 static const product_case cases[] = {
     {130, 264, 70, 0, FT_ACT_GELU, true, true},     {1, 8, 1, 0, FT_ACT_GELU, true, true},       {128, 256, 64, 0, FT_ACT_GELU, false, true},

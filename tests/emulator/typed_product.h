@@ -7,6 +7,21 @@
 
 #include "kernels/ops/product_activation.h"
 
+enum { MULTIPROCESSORS = 3 }; // so that a block has several tiles
+
+static inline void open_hopper(size_t multiprocessors) {
+    close_gpu(0);
+    fake_settings s = fake.defaults();
+    s.capability = 90;
+    s.multiprocessors = multiprocessors;
+    open_gpu(&s);
+}
+static inline int set_up_hopper(void **state) {
+    set_up(state);
+    open_hopper(MULTIPROCESSORS);
+    return 0;
+}
+
 typedef struct product_case {
     int64_t rows, columns, terms, gap; // gap: further numbers between rows, of eight
     ft_activation kind;

@@ -276,6 +276,15 @@ static void test_stop_rules(void **state) {
     o = look("stuck");
     assert_int_equal(o.trials->count, best_of(&o) + 4);
     leave(&o);
+    tunes("enough", 0, MORE("study.no_improvement=auto", "study.trials=200", "study.sampler=gp", "study.pruner=none"));
+    o = look("enough");
+    const int64_t enough = o.trials->count;
+    assert_true(enough >= 20 && enough < 200 && count_state(&o, FT_COMPLETE) == enough); // and not before there is something to go by
+    leave(&o);
+    tunes("enough", 0, MORE("study.no_improvement=auto", "study.trials=200", "study.sampler=gp", "study.pruner=none"));
+    o = look("enough");
+    assert_int_equal(o.trials->count, enough); // the same command finds the same
+    leave(&o);
     tunes("timeout", 0, MORE("study.timeout=1.5s", "study.trials=0", "data.label_column=1"));
     o = look("timeout");
     assert_true(o.trials->count >= 1 && count_state(&o, FT_RUNNING) <= 1);

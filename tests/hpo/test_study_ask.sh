@@ -87,6 +87,89 @@ expect 0 study trials runs --json
 expect 2 study tell runs 1 0.5 && one_error "trial 1 does not run: it is complete"
 expect 0 study tell runs --state fail 0
 
+# ---- constraints: what breaks one is never the best, and the sampler goes where they are kept -----------------------------------
+cat >bounded.py <<'PYTHON'
+import json, subprocess, sys
+def study(*words): return json.loads(subprocess.run([sys.argv[1], "study", *words, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+beyond = []
+for i in range(30):
+    x = study("ask", "bounded", "--space", "line.json")["params"]["x"]
+    study("tell", "bounded", str(i), repr(x), "--constraints", f"{1 - x!r},-1")
+    beyond.append(x < 1)
+best, = study("best", "bounded")["trials"]
+print(json.dumps([best["values"][0], sum(beyond[:10]), sum(beyond[15:])]))
+PYTHON
+echo '{"x": {"name": "FloatDistribution", "attributes": {"low": -5, "high": 5}}}' >line.json
+expect 0 study create --study bounded --direction minimize
+python3 bounded.py "$FTENGINE" >bounded.json 2>err || fail "bounded"
+[ "$(json bounded.json '1 <= d[0] < 1.5 and d[1] >= 3 and d[2] <= 8')" = True ] || fail "limits are not kept: $(cat bounded.json)"
+expect 0 study export bounded --format jsonl
+[ "$(sed -n 2p out >first && json first 'd["system_attributes"]["constraints"] == [1 - d["params"]["x"], -1.0]')" = True ] || fail "not as Optuna has them: $(cat first)"
+expect 0 study ask bounded --space line.json
+for bad in "30 1 --constraints x|takes numbers with commas between" "30 1 --constraints 1,|takes numbers" "30 1 --constraints nan|takes numbers" \
+    "30 1 --constraints 1 --step 2|with --step go one value and no --constraints" "30 1 study.constraints=seconds.total<=9|--constraints of"; do
+    # shellcheck disable=SC2086
+    expect 2 study tell --study bounded ${bad%%|*} && says "${bad#*|}"
+done
+
+# ---- other studies: learnt from at the first question, and from then on --------------------------------------------------------
+for name in taught again untaught; do expect 0 study create --study $name --direction minimize; done
+expect 2 study ask taught --space line.json study.learn_from=nobody && says "there is no study 'nobody'"
+expect 2 study ask taught --space line.json study.learn_from=bounded study.sampler=random && says "this sampler learns from no trials"
+expect 0 study export taught --format jsonl # a refusal leaves nothing behind
+grep -q lessons out && fail "refused, and yet learnt: $(cat out)"
+expect 0 study trials taught --json
+[ "$(json out 'd["trials"]')" = "[]" ] || fail "a teacher that is not there, and yet a trial"
+teach() { expect 0 study tell "$1" "$2" "$(json out 'd["params"]["x"] ** 2')"; }
+for i in 0 1 2 3; do
+    expect 0 study ask taught --space line.json --json study.learn_from=bounded
+    [ $i != 0 ] || says "learns from study 'bounded': "
+    cp out taught$i && teach taught $i
+    expect 0 study ask again --space line.json --json "$([ $i = 0 ] && echo study.learn_from=bounded || echo study.seed=42)" # once is enough
+    cmp -s <(json out 'd["params"]') <(json taught$i 'd["params"]') || fail "said once, it is another search"
+    teach again $i
+    expect 0 study ask untaught --space line.json --json && cp out untaught$i && teach untaught $i
+done
+cmp -s <(cat taught? | grep '"x"') <(cat untaught? | grep '"x"') && fail "nothing was learnt"
+expect 2 study ask untaught --space line.json study.learn_from=bounded && says "what a study learns from is fixed when it is made"
+
+# ---- a parameter that only some trials have -------------------------------------------------------------------------------------
+cat >when.json <<'JSON'
+{"kind": {"name": "CategoricalDistribution", "attributes": {"choices": ["svm", "forest", true]}},
+ "layers": {"name": "IntDistribution", "attributes": {"low": 1, "high": 4, "log": false, "step": 1}, "when": {"kind": ["forest", true]}},
+ "c": {"name": "FloatDistribution", "attributes": {"low": 0.01, "high": 100, "log": true}, "when": {"kind": "svm"}},
+ "width": {"name": "FloatDistribution", "attributes": {"low": 0, "high": 1}, "when": {"kind": ["forest"], "layers": [3, 4]}}}
+JSON
+cat >when.py <<'PYTHON'
+import json, subprocess, sys
+def study(*words): return json.loads(subprocess.run([sys.argv[1], "study", words[0], "when", *words[1:], "--json"], check=True, stdout=subprocess.PIPE).stdout)
+seen = []
+for i in range(40):
+    p = study("ask", "--space", "when.json")["params"]
+    assert ("c" in p) == (p["kind"] == "svm") and ("layers" in p) == (p["kind"] != "svm"), p
+    assert ("width" in p) == (p["kind"] == "forest" and p["layers"] >= 3), p
+    value = 1 if p["kind"] != "forest" else 0.5 if "width" not in p else p["width"] ** 2  # the best are in the rarest branch
+    study("tell", str(i), repr(value))
+    seen.append((value, sorted(p)))
+assert len({tuple(names) for _, names in seen}) == 3, seen
+print(json.dumps(min(value for value, _ in seen)))
+PYTHON
+expect 0 study create --study when --direction minimize
+python3 when.py "$FTENGINE" >when.out 2>err || fail "a parameter that only some trials have: $(cat err)"
+[ "$(json when.out 'd < 0.01')" = True ] || fail "nothing was learnt in a branch: $(cat when.out)"
+expect 0 study ask when --space when.json && grep -q "^  kind = " out || fail "ask: $(cat out)"
+float='{"name": "FloatDistribution", "attributes": {"low": 0, "high": 1}'
+for bad in "\"y\": $float, \"when\": {\"kinds\": 1}}|no parameter \"kinds\" stands in front of it" "\"y\": $float, \"when\": {\"y\": 1}}|no parameter \"y\" stands" \
+    "\"y\": $float, \"when\": {\"kind\": [\"svn\"]}}|is never \"svn\"" "\"y\": $float, \"when\": {\"n\": 9}}|is never 9" "\"y\": $float, \"when\": {\"n\": 1.5}}|is never 1.5" \
+    "\"y\": $float, \"when\": {\"z\": 0}}|which no condition can look at" "\"y\": $float, \"when\": {\"kind\": []}}|no values are listed" "\"y\": $float, \"when\": \"kind\"}|names no parameters" \
+    "\"y\": $float, \"when\": {}}|names no parameters"; do
+    cat >bad.json <<JSON
+{"kind": {"name": "CategoricalDistribution", "attributes": {"choices": ["svm", 1]}}, "z": $float},
+ "n": {"name": "IntDistribution", "attributes": {"low": 2, "high": 8}}, ${bad%%|*}}
+JSON
+    expect 2 study ask when --space bad.json && one_error 'bad.json: "y"' && says "${bad#*|}"
+done
+
 # ---- mistakes ----------------------------------------------------------------------------------------------------------------
 expect 0 study ask one --space space.json
 expect 0 study export one --format jsonl && cp out before

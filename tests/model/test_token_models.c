@@ -152,8 +152,6 @@ static float *bits_of(int m, int threads, const char *isa, const char *const *ov
     return out;
 }
 
-#define DROPOUT "model.hidden_dropout=0.2", "model.attention_dropout=0.3", "model.classifier_dropout=0.25"
-
 static void test_same_bits(void **state) {
     static const char *const plain[] = {DROPOUT, NULL}, *const half[] = {DROPOUT, "train.precision=bf16", NULL};
     static const char *const again[] = {DROPOUT, "train.gradient_checkpointing=on", "memory.recompute_layernorm=true", NULL};

@@ -5,8 +5,6 @@
 
 #include "engine/model/spec/trained.h"
 
-#define DROPOUT "model.hidden_dropout=0.2", "model.attention_dropout=0.3", "model.classifier_dropout=0.25"
-
 typedef struct choice {
     const char *parameters;
     const char *trained[4]; // parts of names of the trunk that are; the head is in any case

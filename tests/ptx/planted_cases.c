@@ -20,7 +20,7 @@ typedef struct named_case {
 static const named_case all_cases[] = {
     {"mma", "mma", 80, 4, 1, 64, 2, {150, 32}, 0.1f, NONE, false, 0, 0, 0},
     {"owner", "owner", 89, 1, 1, 32, 2, {150, 40}, 0.1f, NONE, false, 0, 0, 0},
-    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {290, 64}, 0.1f, NONE, false, 0, 0, 0},
+    {"warpgroup", "wgmma", 90, 4, 1, 64, 2, {420, 64}, 0.1f, NONE, false, 0, 0, 0},
     {"causal", "wgmma", 90, 4, 2, 128, 2, {200, 20}, 0.1f, NONE, true, 0, 1, 0}, // both heads of one of keys; groups that pass over tiles
     {"window", "wgmma", 90, 4, 1, 64, 2, {290, 20}, 0, NONE, false, 40, 0, 0},
     {"disentangled", "mma", 80, 4, 1, 32, 2, {100, 16}, 0.1f, BOTH, false, 0, 0, 0},

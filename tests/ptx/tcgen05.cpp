@@ -4,6 +4,7 @@
 // RANDOM either. A load's registers are nobody's until wait::ld. Known: one block's own tensor cores (cta_group::1), kind::f16 of both types into fp32,
 // 128 rows, both operands in shared memory swizzled by 128 bytes, loads and stores of 32 lanes by 32 bits.
 #include "tests/ptx/parse.h"
+#include "tests/ptx/swizzled.h"
 #include "tests/ptx/tensor_memory.h"
 
 #include <cmath>
@@ -203,29 +204,12 @@ void fence_after(warp &w, const instruction &, uint32_t lanes) {
 
 // ---- products -------------------------------------------------------------------------------------------------------------
 
-// "Shared memory descriptor", "Canonical layouts": 16 terms of a number of rows or columns, swizzled by 128 bytes. K-major: rows of 128 bytes, the
-// next eight `stride` further. MN-major: 64 numbers of one term in 128 bytes, the next eight terms `stride` further, the next 64 numbers `leading`.
-struct matrix {
-    uint32_t start, leading, stride;
-    bool by_columns, is_half;
-    matrix(uint64_t descriptor, bool columns, bool half)
-        : start(uint32_t(descriptor & 0x3fff) << 4), leading(uint32_t(descriptor >> 16 & 0x3fff) << 4),
-          stride(uint32_t(descriptor >> 32 & 0x3fff) << 4), by_columns(columns), is_half(half) {
+struct matrix : swizzled {
+    matrix(uint64_t descriptor, bool columns, bool half) : swizzled(descriptor, columns, half, "tcgen05.mma reads") {
         if (descriptor >> 61 != 2) fail("a matrix descriptor of tcgen05 that is not swizzled by 128 bytes");
         if ((descriptor >> 46 & 7) != 1) fail("a matrix descriptor without the constant of tcgen05 in bits 46 to 48");
         if (descriptor >> 49 & 0xfff) fail("a matrix descriptor with a base offset, or with bits that are to be 0");
         if (descriptor >> 14 & 3 || descriptor >> 30 & 3) fail("a matrix descriptor with bits that are to be 0");
-    }
-    // Eight neighbours from (mn, k) on, along k or, by columns, along mn.
-    void eight(block &b, int mn, int k, float to[8]) const {
-        uint32_t at = by_columns ? start + uint32_t(mn / 64) * leading + uint32_t(mn % 64) * 2 + uint32_t(k / 8) * stride + uint32_t(k % 8) * 128
-                                 : start + uint32_t(mn / 8) * stride + uint32_t(mn % 8) * 128 + uint32_t(k) * 2;
-        at ^= (at >> 7 & 7) << 4;
-        uint16_t h[8];
-        memcpy(h, b.at(at, 16, 16), sizeof h);
-        b.must_be_handed_over(at, 16, "tcgen05.mma reads");
-        for (int n = 0; n < 8; n++)
-            to[n] = is_half ? of_f16(h[n]) : of_bf16(h[n]);
     }
     void read(block &b, int rows, std::vector<double> &to) const { // [16][rows]
         to.resize(size_t(16 * rows));

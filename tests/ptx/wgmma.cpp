@@ -3,6 +3,7 @@
 // A product reads its operands at any moment until its group is waited for, and its sums are nobody's until then. LATE and RANDOM
 // reckon at the wait, each warp its own 16 rows, EARLY at once; until the wait the registers of the sums hold NaN.
 #include "tests/ptx/parse.h"
+#include "tests/ptx/swizzled.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,29 +12,6 @@ namespace ptx {
 namespace {
 
 constexpr uint32_t UNREADY = 0x7fffdead;
-
-// "Matrix-descriptor-encode", "Strides": 16 terms of a number `mn` of rows or columns, 128-byte swizzle. By rows (K-major) eight rows are a
-// pattern of 1,024 bytes and the next eight are `stride` further; by columns (MN-major) a pattern has eight terms of 64 numbers, the next eight
-// terms are `stride` further and the next 64 numbers `leading`.
-// The swizzle keeps 16 bytes together: eight terms of one row, or one term of eight columns.
-struct matrix {
-    uint32_t start, leading, stride;
-    bool by_columns, is_half;
-    matrix(uint64_t descriptor, bool columns, bool half)
-        : start(uint32_t(descriptor & 0x3fff) << 4), leading(uint32_t(descriptor >> 16 & 0x3fff) << 4),
-          stride(uint32_t(descriptor >> 32 & 0x3fff) << 4), by_columns(columns), is_half(half) {}
-    // Eight neighbours from (mn, k) on, along k or, by columns, along mn.
-    void eight(block &b, int mn, int k, float to[8]) const {
-        uint32_t at = by_columns ? start + uint32_t(mn / 64) * leading + uint32_t(mn % 64) * 2 + uint32_t(k / 8) * stride + uint32_t(k % 8) * 128
-                                 : start + uint32_t(mn / 8) * stride + uint32_t(mn % 8) * 128 + uint32_t(k) * 2;
-        at ^= (at >> 7 & 7) << 4;
-        uint16_t h[8];
-        memcpy(h, b.at(at, 16, 16), sizeof h);
-        if (b.dirty[at / GRANULE] != 0) b.must_be_handed_over(at, 16, "wgmma reads");
-        for (int n = 0; n < 8; n++)
-            to[n] = is_half ? of_f16(h[n]) : of_bf16(h[n]);
-    }
-};
 
 void check(uint64_t descriptor) {
     if (descriptor >> 62 != 1) fail("a matrix descriptor that is not swizzled by 128 bytes");
@@ -47,7 +25,7 @@ void reckon(warp &w, const product &p) {
     const bool is_half = i.source == type::F16, left_by_columns = i.flags & 1, right_by_columns = i.flags & 2;
     double a[16][16], b[16][256];
     if (i.list[1].empty()) {
-        const matrix left(p.left, left_by_columns, is_half);
+        const swizzled left(p.left, left_by_columns, is_half, "wgmma reads");
         const int first = w.number % 4 * 16;
         float eight[8];
         for (int n = 0; n < 32; n++) {
@@ -66,7 +44,7 @@ void reckon(warp &w, const product &p) {
                 }
         }
     }
-    const matrix right(p.right, right_by_columns, is_half);
+    const swizzled right(p.right, right_by_columns, is_half, "wgmma reads");
     for (int c = 0; c < columns; c += right_by_columns ? 8 : 1)
         for (int k = 0; k < 16; k += right_by_columns ? 1 : 8) {
             float eight[8];

@@ -32,6 +32,7 @@ struct ft_tpe_cache {
     uint8_t *sides; // [sides_count] the split of all trials, for
     uint64_t states;
     int64_t except, sides_capacity;
+    int stands_for;
     bool split;
     bool *among;
     double *points, *density;
@@ -211,7 +212,8 @@ static void refresh(entry *e, int side) {
     ft_parzen_refresh_like(parzen, other != NULL ? &other->side[side].parzen : parzen);
 }
 
-static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options *options, const uint8_t *sides) {
+static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options *options, const uint8_t *sides,
+                        int stands_for) {
     FT_TRY(grow_entry(e, trials->count));
     for (int64_t i = 0; i < e->unsettled_count; i++)
         take_out(e, e->unsettled[i]);
@@ -225,7 +227,8 @@ static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options 
         take_out(e, i);
         if (sides[i] != FT_NEITHER) FT_TRY(put_in(e, &trials->trial[i], options->announced, sides[i]));
     }
-    ft_tpe_set_width(options, &e->side[0].parzen, e->side[0].parzen.count, e->side[1].parzen.count);
+    ft_tpe_set_width(options, &e->side[0].parzen, e->side[0].parzen.count,
+                     (int64_t)e->side[1].parzen.count * stands_for);
     refresh(e, 0);
     refresh(e, 1);
     return FT_OK;
@@ -249,11 +252,11 @@ static ft_status split(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_op
     if (options->branch_split) {
         for (int64_t i = 0; i < trials->count; i++)
             c->among[i] = ft_subspace_values(&e->subspace, &trials->trial[i], options->announced, e->values);
-        return ft_split(trials, number, options->constant_liar, c->among, c->sides);
+        return ft_tpe_split(trials, options, number, c->among, c->sides, &c->stands_for);
     }
     if (c->split && c->states == trials->states && c->except == number) return FT_OK;
     c->split = false;
-    FT_TRY(ft_split(trials, number, options->constant_liar, NULL, c->sides));
+    FT_TRY(ft_tpe_split(trials, options, number, NULL, c->sides, &c->stands_for));
     c->split = true;
     c->states = trials->states;
     c->except = number;
@@ -275,7 +278,7 @@ ft_status ft_tpe_cache_suggest(ft_tpe_cache *c, const ft_trials *trials, const f
     entry *e;
     FT_TRY(find_entry(c, trials, options, number, subspace, &e));
     FT_TRY(split(c, trials, options, number, e));
-    ft_status status = update(e, trials, options, c->sides);
+    ft_status status = update(e, trials, options, c->sides, c->stands_for);
     if (status != FT_OK) { // half updated: start again at the next call
         c->entries = e->next;
         free_entry(e);

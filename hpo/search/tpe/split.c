@@ -72,7 +72,21 @@ static ft_status take_pareto(const ft_trials *trials, const ranked *list, int64_
     return status;
 }
 
-ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, uint8_t *sides) {
+// Of so many finished trials above. The first k bits of a number times the golden ratio are 0 for one number in 2^k, as
+// evenly as can be.
+static int thin(const ft_trials *trials, int64_t above, int64_t most, uint8_t *sides) {
+    int halvings = 0;
+    while (above >> halvings > most)
+        halvings++;
+    for (int64_t i = 0; halvings > 0 && i < trials->count; i++)
+        if ((uint64_t)i * UINT64_C(0x9E3779B97F4A7C15) >> (64 - halvings) != 0 && sides[i] == FT_ABOVE &&
+            trials->trial[i].state != FT_RUNNING)
+            sides[i] = FT_NEITHER;
+    return 1 << halvings;
+}
+
+ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, int64_t most,
+                   uint8_t *sides, int *stands_for) {
     int64_t complete = 0, pruned = 0, infeasible = 0, total = trials->count;
     ranked *list = ft_calloc(3 * (size_t)total + 1, sizeof *list, "trials");
     if (list == NULL) return FT_NO_MEMORY;
@@ -94,7 +108,8 @@ ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, 
         else
             pruned_list[pruned++] = pruned_rank(t, trials->maximize[0]);
     }
-    int64_t below = ft_split_below(complete + pruned + infeasible, trials->objectives);
+    const int64_t finished = complete + pruned + infeasible, good = ft_split_below(finished, trials->objectives);
+    int64_t below = good;
     ft_status status = FT_OK;
     if (trials->objectives == 1)
         take(complete_list, complete, below, sides);
@@ -104,5 +119,6 @@ ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, 
     below -= take(pruned_list, pruned, below, sides);
     take(infeasible_list, infeasible, below, sides);
     free(list);
+    *stands_for = most > 0 ? thin(trials, finished - good, most, sides) : 1;
     return status;
 }

@@ -9,6 +9,10 @@
 //     RUNNING trials of others go above when the constant liar is on. FAIL and WAITING never count.
 //
 // Ties go to the lower number, also when maximising.
+//
+// A long history is thinned: while more than `most` finished trials are above, every second of them is left out, by a
+// hash of its number, so that those of a coarser sample are those of a finer one. What is above stands for a density,
+// which so many points know as well. Ours; Optuna keeps all.
 #ifndef FT_HPO_SPLIT_H
 #define FT_HPO_SPLIT_H
 
@@ -20,7 +24,9 @@ typedef enum ft_side { FT_NEITHER = 0, FT_BELOW = 1, FT_ABOVE = 2 } ft_side;
 int64_t ft_split_below(int64_t n, int objectives);
 
 // sides [trials->count] is written. `except` is a trial left out (the one being drawn), or -1. `among` [trials->count]
-// restricts everything, n included, to the trials where it is true; NULL = all.
-ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, uint8_t *sides);
+// restricts everything, n included, to the trials where it is true; NULL = all. most: 0 = all of them. *stands_for: how
+// many finished trials each one above stands for, a power of two.
+ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, int64_t most,
+                   uint8_t *sides, int *stands_for);
 
 #endif

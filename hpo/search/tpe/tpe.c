@@ -29,8 +29,14 @@ static int gather(const ft_trials *trials, const ft_tpe_options *options, const 
     return count;
 }
 
-void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good, int others) {
-    below->wanted = options->fine ? ft_parzen_fine_parts((int64_t)good + others) : 0;
+ft_status ft_tpe_split(const ft_trials *trials, const ft_tpe_options *options, int64_t number, const bool *among,
+                       uint8_t *sides, int *stands_for) {
+    return ft_split(trials, number, options->constant_liar, options->branch_split ? among : NULL,
+                    options->fine ? FT_TPE_OTHERS : 0, sides, stands_for);
+}
+
+void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good, int64_t others) {
+    below->wanted = options->fine ? ft_parzen_fine_parts(good + others) : 0;
 }
 
 ft_status ft_tpe_estimators(const ft_trials *trials, const ft_tpe_options *options, int64_t number,
@@ -41,16 +47,17 @@ ft_status ft_tpe_estimators(const ft_trials *trials, const ft_tpe_options *optio
     bool *among = ft_calloc(count, sizeof *among, "trials");
     double *values = ft_calloc(2 * count, width * sizeof *values, "trials"), *others;
     ft_status status = sides == NULL || among == NULL || values == NULL ? FT_NO_MEMORY : FT_OK;
+    int stands_for;
     if (status != FT_OK) goto done;
     for (int64_t i = 0; options->branch_split && i < trials->count; i++)
         among[i] = ft_subspace_values(subspace, &trials->trial[i], options->announced, values);
-    FT_TRY_GOTO(ft_split(trials, number, options->constant_liar, options->branch_split ? among : NULL, sides), done);
+    FT_TRY_GOTO(ft_tpe_split(trials, options, number, among, sides, &stands_for), done);
     FT_TRY_GOTO(init(trials, options, subspace, trials->objectives > 1, below), done);
     FT_TRY_GOTO(init(trials, options, subspace, false, above), done);
     int good_count = gather(trials, options, subspace, sides, FT_BELOW, values);
     others = values + (size_t)good_count * width;
     int other_count = gather(trials, options, subspace, sides, FT_ABOVE, others);
-    ft_tpe_set_width(options, below, good_count, other_count);
+    ft_tpe_set_width(options, below, good_count, (int64_t)other_count * stands_for);
     FT_TRY_GOTO(ft_parzen_build(below, values, good_count), done);
     FT_TRY_GOTO(ft_parzen_build(above, others, other_count), done);
 done:

@@ -18,14 +18,20 @@ typedef struct ft_tpe_options {
                         // drawn to go with them. Optuna: off
     double (*lean)(void *context, const double *values); // added to ln of the ratio of a candidate; NULL: nothing
     void *lean_context;
-    bool fine; // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts. Optuna: off
+    bool fine; // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts, and the other trials
+               // of a long history are thinned to FT_TPE_OTHERS, see split.h. Optuna: off
 } ft_tpe_options;
+
+enum { FT_TPE_OTHERS = 2048 };
 
 // The two estimators of a subspace for trial `number`. Free both.
 ft_status ft_tpe_estimators(const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                             const ft_subspace *subspace, ft_parzen *below, ft_parzen *above);
+// Which trials are good and which are the others, as these options have it; see split.h.
+ft_status ft_tpe_split(const ft_trials *trials, const ft_tpe_options *options, int64_t number, const bool *among,
+                       uint8_t *sides, int *stands_for);
 // The least width of the kernels of good trials, for so many good and other ones.
-void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good, int others);
+void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good, int64_t others);
 // points [candidates][subspace->count] from `below`, a function of seed, number and names.
 ft_status ft_tpe_draw(const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                       const ft_subspace *subspace, const ft_parzen *below, double *points);

@@ -33,6 +33,18 @@ static inline ft_attention_path ft_attention_path_asked(void) {
     return FT_PATH_UNKNOWN;
 }
 
+// FTENGINE_ATTENTION_TURNS: 0 lets the two groups of wgmma's forward (warpgroup.cu) ask for products when they like; for measuring, as their results
+// are the same.
+#define FT_ATTENTION_TURNS_NAME "FTENGINE_ATTENTION_TURNS"
+
+static inline ft_status ft_attention_takes_turns(bool *takes) {
+    const char *text = getenv(FT_ATTENTION_TURNS_NAME);
+    const bool is_one = text == NULL || text[0] == '\0' || strcmp(text, "1") == 0;
+    *takes = is_one;
+    if (is_one || strcmp(text, "0") == 0) return FT_OK;
+    return ft_fail(FT_INVALID, FT_ATTENTION_TURNS_NAME, "'%s' is neither 0 nor 1", text);
+}
+
 // Whether a chip has tcgen05 and kernels that were compiled for these targets have code for it there: 100a is for 10.0 alone, 100f for its family.
 static inline bool ft_attention_has_tensor_memory(int capability, const char *targets) {
     if (capability == 100) return strstr(targets, "sm_100a") != NULL || strstr(targets, "sm_100f") != NULL;

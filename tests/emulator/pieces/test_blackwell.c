@@ -8,48 +8,25 @@
 #include <cmocka.h>
 
 #include "tests/emulator/pieces/blackwell_checks.h"
-#include "tests/emulator/simt/control.h"
+#include "tests/emulator/pieces/orders.h"
 
-#include <string.h>
-
-static void in_all_orders(ft_status (*check)(void)) {
-    for (int order = 0; order < SIMT_ORDERS; order++) {
-        simt_set_order((simt_order)order, 1);
-        if (check() != FT_OK) fail_msg("order %d: %s: %s", order, ft_error_where(), ft_error_message());
-    }
-}
+static ft_status good_product(void) { return blackwell_check_faulty_product(""); }
 static void test_words(void **state) { in_all_orders(blackwell_check_words); }
 static void test_products(void **state) { in_all_orders(blackwell_check_product); }
 
 static void test_planted_faults(void **state) {
-    static const struct {
-        const char *fault, *words[2]; // one of them, as the order of threads has it; "": the sums say so
-    } planted[] = {{"no_async_fence", {"a product reads bytes that nobody has brought"}},
-                   {"no_commit", {"a product in flight", "nothing orders the two"}},
-                   {"no_wait", {"a product in flight", "nothing orders the two"}},
-                   {"not_given_back", {"ended with tensor memory that was not given back"}},
-                   {"too_few_columns", {"columns of tensor memory"}},
-                   {"wrong_quarter", {"lane"}},
-                   {"by_rows", {""}},
-                   {"no_next_tile", {""}},
-                   {"new_sums", {""}}};
-    simt_expect_fault(true);
-    for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
-        for (int order = 0; order < SIMT_ORDERS; order++) {
-            simt_set_order((simt_order)order, i);
-            simt_fault_clear();
-            ft_error_clear();
-            const ft_status status = blackwell_check_faulty_product(planted[i].fault);
-            bool said = false;
-            for (int w = 0; w < 2 && planted[i].words[w] != NULL; w++)
-                said |= strstr(simt_fault(), planted[i].words[w]) != NULL;
-            if (status != FT_FAILED || !said)
-                fail_msg("%s, order %d: status %d, '%s'", planted[i].fault, order, (int)status, simt_fault());
-            ft_error_clear();
-            if (blackwell_check_faulty_product("") != FT_OK) fail_msg("behind %s: %s", planted[i].fault, ft_error_message());
-        }
-    simt_expect_fault(false);
-    simt_fault_clear();
+    static const planted_fault planted[] = {
+        {"no_async_fence", {"a product reads bytes that nobody has brought"}},
+        {"no_commit", {"a product in flight", "nothing orders the two"}},
+        {"no_wait", {"a product in flight", "nothing orders the two"}},
+        {"not_given_back", {"ended with tensor memory that was not given back"}},
+        {"too_few_columns", {"columns of tensor memory"}},
+        {"wrong_quarter", {"lane"}},
+        {"by_rows", {""}},
+        {"no_next_tile", {""}},
+        {"new_sums", {""}},
+    };
+    find_planted(planted, sizeof planted / sizeof *planted, blackwell_check_faulty_product, good_product);
 }
 
 int main(void) {

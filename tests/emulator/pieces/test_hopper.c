@@ -10,9 +10,7 @@
 #include "kernels/cuda/driver/driver.h"
 #include "tests/emulator/driver/fake_driver.h"
 #include "tests/emulator/pieces/hopper_checks.h"
-#include "tests/emulator/simt/control.h"
-
-#include <string.h>
+#include "tests/emulator/pieces/orders.h"
 
 int cuInit(unsigned flags);
 
@@ -23,21 +21,12 @@ static int set_up(void **state) {
     return cuInit(0);
 }
 
-static void in_all_orders(ft_status (*check)(void)) {
-    for (int order = 0; order < SIMT_ORDERS; order++) {
-        simt_set_order((simt_order)order, 1);
-        if (check() != FT_OK) fail_msg("order %d: %s: %s", order, ft_error_where(), ft_error_message());
-    }
-}
-
 static void test_tensor_copy(void **state) { in_all_orders(hopper_check_copy); }
 static void test_products(void **state) { in_all_orders(hopper_check_product); }
 static void test_pipeline(void **state) { in_all_orders(hopper_check_whole_pipeline); }
 
 static void test_planted_faults(void **state) {
-    static const struct {
-        const char *fault, *words[2]; // one of them, as the order of threads has it
-    } planted[] = {
+    static const planted_fault planted[] = {
         {"no_wait_for_tile", {"a product reads bytes"}},
         {"wrong_parity", {"a product reads bytes", "waits for an mbarrier whose phase is never complete"}},
         {"early_release", {"copies over bytes that"}},
@@ -60,23 +49,7 @@ static void test_planted_faults(void **state) {
         {"too_many_bytes_expected", {"waits for an mbarrier whose phase is never complete"}},
         {"last_tile_not_used", {""}}, // the sums say so
     };
-    simt_expect_fault(true);
-    for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
-        for (int order = 0; order < SIMT_ORDERS; order++) {
-            simt_set_order((simt_order)order, i);
-            simt_fault_clear();
-            ft_error_clear();
-            const ft_status status = hopper_check_pipeline(planted[i].fault);
-            bool said = false;
-            for (int w = 0; w < 2 && planted[i].words[w] != NULL; w++)
-                said |= strstr(simt_fault(), planted[i].words[w]) != NULL;
-            if (status != FT_FAILED || !said)
-                fail_msg("%s, order %d: status %d, '%s'", planted[i].fault, order, (int)status, simt_fault());
-            ft_error_clear();
-            if (hopper_check_whole_pipeline() != FT_OK) fail_msg("behind %s: %s", planted[i].fault, ft_error_message());
-        }
-    simt_expect_fault(false);
-    simt_fault_clear();
+    find_planted(planted, sizeof planted / sizeof *planted, hopper_check_pipeline, hopper_check_whole_pipeline);
 }
 
 int main(void) {

@@ -8,7 +8,7 @@
 
 #include "tests/emulator/half.h"
 #include "tests/emulator/pieces/tile_checks.h"
-#include "tests/emulator/simt/control.h"
+#include "tests/emulator/pieces/orders.h"
 
 static const ft_dtype dtypes[] = {FT_BF16, FT_F16};
 
@@ -22,13 +22,6 @@ static void test_halves(void **state) {
     assert_int_equal(half_bits(FT_F16, 1 + ldexp(3, -11)), 0x3c02);
     assert_int_equal(half_bits(FT_BF16, 1 + ldexp(1, -8)), 0x3f80);
     assert_int_equal(half_bits(FT_BF16, 1 + ldexp(3, -8)), 0x3f82);
-}
-
-static void in_all_orders(ft_status (*check)(void)) {
-    for (int order = 0; order < SIMT_ORDERS; order++) {
-        simt_set_order((simt_order)order, 1);
-        if (check() != FT_OK) fail_msg("order %d: %s: %s", order, ft_error_where(), ft_error_message());
-    }
 }
 
 static void test_ldmatrix(void **state) { in_all_orders(tile_check_ldmatrix); }

@@ -34,7 +34,7 @@ cat >tools/compute-sanitizer <<'STUB' && chmod +x tools/compute-sanitizer
 tool=$2
 shift 4
 [ "$2" = --attention ] || exec "$@" decay
-[ $tool = memcheck ] || set -- "$1" "$2" "$3" "$4" small-pooled # the same program for every tool: less of it
+[ $tool = memcheck ] || set -- "$1" "$2" "$3" "$4" "$5" "$6" small-pooled # the same program for every tool: less of it
 exec "$@" --type bf16
 STUB
 export PATH=$scratch/tools:$PATH HANG=
@@ -48,13 +48,16 @@ grep -q '^6 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 o
 [ "$(json "$results/run-cpu/run.json" '"device_used" in d or "queueing" in d')" = False ] || fail "run.json of a CPU: $(cat "$results/run-cpu/run.json")"
 
 # The path of sm_90a, which must be asked for: right, beside the other one and beside the prediction, and clean; on another chip it
-# counts as skipped.
+# counts as skipped, as for the sanitizers the one on tensor memory does where there is none.
 hopper=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90)
-expect 0 env "${hopper[@]}" TOKENS=20 WGMMA_OPTIONS="small-pooled dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
-well_formed disentangled-mma=passed disentangled-wgmma=passed wgmma=passed memcheck=passed racecheck=passed memcheck-wgmma=passed racecheck-wgmma=passed synccheck-wgmma=passed memcheck-owner=passed racecheck-owner=passed
+expect 4 env "${hopper[@]}" TOKENS=20 WGMMA_OPTIONS="small-pooled dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
+well_formed disentangled-mma=passed disentangled-wgmma=passed wgmma=passed wgmma-without-turns=passed memcheck=passed racecheck=passed {memcheck,racecheck,synccheck}-wgmma=passed \
+    {memcheck,racecheck}-owner=passed {memcheck,racecheck,synccheck}-tcgen05=skipped
 [ "$(json "$results/wgmma.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(48, 16, True)" ] ||
     fail "wgmma.json: $(cat "$results/wgmma.json")"
 [ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, wgmma [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
+[ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: wgmma in turns [0-9.]+ us, without [0-9.]+ us, [0-9.]+ times the rate$' out)" = 4 ] ||
+    fail "with turns beside without: $(cat out)"
 predicted=$(sed -nE 's/.* attention_warpgroup \| 64 .*: .*, ([0-9]+) \(([0-9]+)\) \|$/\2 and \1/p' "$SOURCE_DIR/benchmarks/results/static_model.md")
 grep -qE "dense-768 bf16, 12 heads of 64, dropout 0.1.*predicted at most ${predicted:?}, " out || fail "the prediction, $predicted: $(cat out)"
 predicted=$(python3 - "$SOURCE_DIR/benchmarks/results/static_model.md" <<'PYTHON'
@@ -67,8 +70,10 @@ PYTHON
 grep -qE "dense-768-backward bf16, 12 heads of 64, dropout 0.1.*predicted at most ${predicted:?}, " out || fail "the prediction backward, $predicted: $(cat out)"
 grep -q 'decision: wgmma is right; .* in 8 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
 rm -f "$results"/wgmma*
-expect 4 env "${fakes[@]}" TOKENS=20 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
-well_formed disentangled-mma=passed disentangled-wgmma=skipped wgmma=skipped memcheck=passed racecheck=passed memcheck-wgmma=skipped racecheck-wgmma=skipped synccheck-wgmma=skipped memcheck-owner=passed racecheck-owner=passed
+blackwell=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=100)
+expect 4 env "${blackwell[@]}" TOKENS=20 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
+well_formed disentangled-mma=passed disentangled-wgmma=skipped wgmma=skipped memcheck=passed racecheck=passed {memcheck,racecheck,synccheck}-wgmma=skipped {memcheck,racecheck}-owner=passed \
+    {memcheck,racecheck,synccheck}-tcgen05=passed
 grep -q 'wgmma is for compute capability 9.0' out || fail "it should say why: $(cat out)"
 # The backward by one owner, beside the passes, on a chip that it is made for.
 ada=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=89,multiprocessors=3)
@@ -79,7 +84,6 @@ well_formed owner=passed
 [ "$(grep -cE '^  dense-768-backward bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, owner [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
 grep -q 'decision: owner is right; .* in 4 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
 # The forward on tensor memory, on chips that have it; others skip the part and say why.
-blackwell=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=100)
 expect 0 env "${blackwell[@]}" TOKENS=20 TCGEN05_OPTIONS="small causal dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" tcgen05
 well_formed tcgen05=passed
 [ "$(json "$results/tcgen05.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(24, 8, True)" ] ||
@@ -156,7 +160,7 @@ well_formed "ops=not measured" "steps=not measured"
 
 # ---- what is wrong, hangs or is missing --------------------------------------------------------------------------------------
 HANG=1 SANITIZER_LIMIT=1 expect 1 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" sanitizer
-well_formed memcheck=FAILED racecheck=FAILED memcheck-wgmma=FAILED racecheck-wgmma=FAILED synccheck-wgmma=FAILED memcheck-owner=FAILED racecheck-owner=FAILED
+well_formed {memcheck,racecheck}=FAILED {memcheck,racecheck,synccheck}-wgmma=FAILED {memcheck,racecheck}-owner=FAILED {memcheck,racecheck,synccheck}-tcgen05=FAILED
 grep -q 'not done after 1 seconds' out || fail "a tool that hangs: $(cat out)"
 
 expect 4 env FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" context graphs ops speed sanitizer steps # no driver

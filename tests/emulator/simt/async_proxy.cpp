@@ -1,4 +1,5 @@
 #include "tests/emulator/simt/async_proxy.h"
+#include "tests/emulator/simt/control.h"
 #include "tests/emulator/simt/shared_memory.h"
 #include "tests/emulator/simt/tensor_memory.h"
 
@@ -9,6 +10,7 @@
 namespace simt {
 
 bool async_used;
+static uint64_t all_arrivals; // of threads, since the program began
 
 namespace {
 
@@ -267,6 +269,7 @@ void barrier_init_done() {
 
 void barrier_arrive(const void *at, unsigned expected, site where) {
     unseen books;
+    all_arrivals++;
     barrier &b = barrier_at(at, where);
     settle(b, where);
     if (b.missing == 0) fault(where, "arrives at an mbarrier whose phase has all of its arrivals, and waits for bytes");
@@ -560,3 +563,5 @@ void async_all_meet() {
 }
 
 } // namespace simt
+
+uint64_t simt_arrivals(void) { return simt::all_arrivals; }

@@ -32,6 +32,8 @@ void simt_expect_fault(bool expected);
 
 // How many launches of this name have run.
 uint64_t simt_launches(const char *name);
+// How many threads have arrived at mbarriers so far, in all launches (of the emulator's own: nvcc's texts count elsewhere).
+uint64_t simt_arrivals(void);
 
 // Who takes launches: a stream's queue, which calls run(job) later, exactly once, and then drop(job); or only drop(job).
 // Returns 0, or an error of the driver's. run gives false after a fault.

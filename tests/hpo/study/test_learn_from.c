@@ -145,7 +145,9 @@ static void test_refused(void **state) {
         const char *from, *sampler, *message;
     } cases[] = {
         {"study.learn_from=frist", "study.sampler=tpe", "there is no study 'frist'"},
-        {"study.learn_from=first,,second", "study.sampler=tpe", "names no study between two commas"},
+        {"study.learn_from=first,,second", "study.sampler=tpe", "study.learn_from has nothing before, between or behind commas: 'first,,second'"},
+        {"study.learn_from=first,", "study.sampler=tpe", "study.learn_from has nothing before, between or behind commas: 'first,'"},
+        {"study.learn_from=,first", "study.sampler=tpe", "study.learn_from has nothing before, between or behind commas: ',first'"},
         {"study.learn_from=sqlite:///studies/first/study.db#second", "study.sampler=tpe", "there is no study 'second'"},
         {"study.learn_from=first", "study.sampler=random", "this sampler learns from no trials (study.learn_from)"},
     };
@@ -323,7 +325,7 @@ static void test_files_refused(void **state) {
         {"study.learn_from=cut.jsonl.gz", "this gzip file is damaged"},
         {"study.learn_from=two.jsonl", "two.jsonl#s has 2 objectives"},
         {"study.learn_from=good.jsonl#first", "there is no study 'first' ("},
-        {"study.learn_from=good.jsonl,, first", "names no study between two commas"},
+        {"study.learn_from=good.jsonl,, first", "has nothing before, between or behind commas"},
         {"study.learn_from=studies", "there is no study"},
         {"study.learn_from=good.json", "'good.json' is a file, and no export of studies"},
     };

@@ -37,6 +37,10 @@ for i in 0 1; do
     step=$(find studies/cold/trials/0000$i/checkpoints -name 'step-*' -type d | sed 's/.*step-0*//' | sort -n | tail -1)
     [ -n "$step" ] || fail "no checkpoint of trial $i"
 done
+expect 2 "$FTENGINE" study thaw cold 0 9
+says "there is no trial 9"
+expect 0 "$FTENGINE" study show cold --json
+[ "$(json out 'd["trials"]["waiting"]')" = 0 ] || fail "a mistake in the second number queued the first"
 expect 0 "$FTENGINE" study thaw cold 0 1 --json && is_document study_thaw
 [ "$(json out '[t["number"] for t in d["trials"]]')" = "[2, 3]" ] || fail "not trials 2 and 3: $(cat out)"
 expect 2 "$FTENGINE" study thaw cold 0

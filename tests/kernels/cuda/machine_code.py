@@ -61,6 +61,12 @@ def jump(text):
     return int(match.group(1), 16) if match else None
 
 
+def conditional(text):
+    """Whether it may be left out: a predicate stands in front of it, or, of a jump, in front of where that goes to, `BRA.U !UP0, 0x10` (all
+    lanes of a warp alike) or `BRA.DIV UR4, 0x10` (where they have parted)."""
+    return text.startswith("@") or (jump(text) is not None and "," in text)
+
+
 def turn(code, low, high, liked, disliked=lambda t: False, products=None, closed=(), longest=False):
     """One way round the loop [low, high], or from the beginning to the end where these are None: [(address, instruction)]. It has so
     many `products` if that is given, then most of `liked`, then least of `disliked`, then fewest instructions (or most). Nothing between
@@ -73,7 +79,7 @@ def turn(code, low, high, liked, disliked=lambda t: False, products=None, closed
         address, text = body[i]
         if any(first <= address <= last for first, last in closed):
             continue
-        ways, to, maybe = [], jump(text), text.startswith("@") or opcode(text) == "BRA.DIV"
+        ways, to, maybe = [], jump(text), conditional(text)
         if base(text) == "BRA":
             if to == low and not whole:
                 ways.append(len(body))

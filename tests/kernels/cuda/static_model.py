@@ -40,7 +40,7 @@ import re
 import sys
 from collections import Counter
 
-from machine_code import base, columns_of, jump, lend, loops, opcode, read_module, turn, width
+from machine_code import base, columns_of, conditional, jump, lend, loops, opcode, read_module, turn, width
 
 # SMs, GHz, warps a multiprocessor, shared memory, cycles a warp of HMMA.16816 with fp32 sums, memory in bytes/s (data sheets) and
 # its latency in cycles: measured on idle chips are 466 (A100), 542 (RTX 4090) and 479 (H100) by Luo et al. 2024 ("Benchmarking and
@@ -83,16 +83,18 @@ TENSOR = {
 }
 # name: pattern, the kernel that does the same with mma.sync, bytes of shared memory that the copy engine fills for one turn of one of
 # the warpgroups, bytes of dynamic shared memory a block, threads a block
+# Forward: queries of two warpgroups, three tiles of keys and three of values; of 128 keys, in bands at heads of 128 of 64
+FORWARD_WARPGROUP = {name: (rf"{name}I13__nv_bfloat16Li(\d+)E", "attention_forward", lambda d, keys=keys: 2 * keys[d] * d * 2 // 2,
+                            lambda d, keys=keys: 128 * d * 2 + 6 * keys[d] * d * 2 + 128, lambda d: 384)
+                     for name, keys in (("attention_warpgroup", {64: 128, 128: 128}), ("attention_warpgroup_banded", {64: 128, 128: 64}))}
 WARPGROUP = {
-    "attention_warpgroup": (r"attention_warpgroupI13__nv_bfloat16Li(\d+)E", "attention_forward", lambda d: 2 * 64 * 128 * 2 // 2,
-                            lambda d: 128 * d * 2 + 4 * 16384 + 128, lambda d: 384),
     # own pairs of two warpgroups, three pairs of others, lse and D
     **{f"attention_warpgroup_backward, {side}": (rf"attention_warpgroup_backwardI13__nv_bfloat16Li(\d+)ELb{of_keys}", f"attention_backward, {side}",
                                                  lambda d: 2 * 64 * d * 2 // 2, lambda d: (2 + 3) * 2 * 64 * d * 2 + 3 * 512 + 128, lambda d: 384)
        for of_keys, side in enumerate(("queries", "keys"))},
 }
 # The same where not every query sees every key; of a turn all of whose scores are seen, beside that of mma.sync without a window
-WARPGROUP |= {name.replace("warpgroup", "warpgroup_banded"): (of[0].replace("warpgroup", "warpgroup_banded"), *of[1:]) for name, of in WARPGROUP.items()}
+WARPGROUP = FORWARD_WARPGROUP | WARPGROUP | {name.replace("warpgroup", "warpgroup_banded"): (of[0].replace("warpgroup", "warpgroup_banded"), *of[1:]) for name, of in WARPGROUP.items()}
 # Products of warpgroups beside mma.sync's, heads of 64; of every two turns one multiplies the bands of a group of chunks and visits the slab.
 HYBRID = {f"disentangled_warpgroup_backward, {side}": (rf"disentangled_warpgroup_backwardI13__nv_bfloat16Lb{of_keys}", f"disentangled_backward, {side}")
           for of_keys, side in enumerate(("queries", "keys"))}
@@ -293,14 +295,15 @@ def warpgroup_rows(code, registers, tensor):
             if not match or arch != "sm_90a":
                 continue
             # a jump back without a condition comes from where a thread waited longer for a barrier
-            conditions = {a for a, t in body if t.startswith("@")}
+            conditions = {a for a, t in body if conditional(t)}
             hot = [l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)]
             assert len(hot) == 1, f"{title} has {len(hot)} loops with products of warpgroups"
             d, chip = int(match.group(1)), CHIPS[arch]
             other = next(r for r in tensor if (r["arch"], r["kernel"], r["head_dim"]) == (arch, beside, d))
             row = {"arch": arch, "kernel": title, "head_dim": d, "warps": warps_resident(chip, registers[arch, name][0], shared(d), threads(d))}
             for key in ("plain", "dropout"):
-                liked = lambda t: base(t) == "HGMMA" or (key == "dropout" and PHILOX.search(t))  # noqa: E731
+                # (forward with the two barriers of a group's turn, which a launch may leave out)
+                liked = lambda t: base(t) in ("HGMMA",) + (("SYNCS",) if "backward" not in title else ()) or (key == "dropout" and PHILOX.search(t))  # noqa: E731
                 texts = [t for _, t in turn(body, *hot[0], liked, lambda t: PHILOX.search(t))]
                 pipes = cycles(texts, chip)
                 pipes["shared"] += copied(d) / 128
@@ -312,7 +315,7 @@ def warpgroup_rows(code, registers, tensor):
         for title, (pattern, beside) in HYBRID.items():
             if not re.search(pattern, name) or arch != "sm_90a":
                 continue
-            conditions = {a for a, t in body if t.startswith("@")}
+            conditions = {a for a, t in body if conditional(t)}
             hot = min((l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
             chip, other = CHIPS[arch], next(r for r in tensor if (r["arch"], r["kernel"], r["head_dim"]) == (arch, beside, 64))
             forward = title.endswith("forward")
@@ -340,7 +343,7 @@ def product_rows(code, registers):
         for title, (pattern, warps) in PRODUCTS.items():
             if arch != "sm_90a" or not re.search(pattern, name):
                 continue
-            chip, conditions = CHIPS[arch], {a for a, t in body if t.startswith("@")}
+            chip, conditions = CHIPS[arch], {a for a, t in body if conditional(t)}
             around = [l for l in loops(body) if l[1] in conditions]
             main = min((l for l in around if "HGMMA" in kinds(body, l)), key=lambda l: l[1] - l[0])
             texts = [t for _, t in turn(body, *main, lambda t: base(t) == "HGMMA")]

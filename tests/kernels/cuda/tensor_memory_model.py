@@ -40,18 +40,13 @@ def shared_cycles(d):
     return (products + 2 * keys * d * 2) / BYTES
 
 
-def conditional(body):
-    """A branch on a uniform predicate, `BRA.U !UP0, 0x10`, as those of threads are written."""
-    return [(a, re.sub(r"^(BRA\.U) (!?UP\d), ", r"@\2 \1 ", t)) for a, t in body]
-
-
 def rows(code):
     for (arch, name), body in sorted(code.items()):
         match = re.search(r"attention_tensor_memoryI13__nv_bfloat16Li(\d+)E", name)
         if not match or arch not in ("sm_100a", "sm_100f"):
             continue
-        d, body = int(match.group(1)), conditional(body)
-        keys, conditions = keys_of(d), {a for a, t in body if t.startswith("@")}
+        d = int(match.group(1))
+        keys, conditions = keys_of(d), {a for a, t in body if machine_code.conditional(t)}
         hot = [l for l in machine_code.loops(body) if l[1] in conditions and {"MUFU", "LDTM", "STS"} <= static_model.kinds(body, l)]
         assert len(hot) == 1, f"{name} has {len(hot)} loops of a softmax"
         row = {"arch": arch, "head_dim": d}

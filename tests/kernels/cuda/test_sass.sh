@@ -37,7 +37,7 @@ awk '/^arch = / { arch = $3 } / Function / { name = $2 }
 # module has code for it.
 awk '/^arch = / { arch = $3 } / Function / { name = $2 }
     arch ~ /^sm_100[af]$/ && /Function|REG:/ { has[arch] += 0 }
-    arch ~ /^sm_100[af]$/ && name ~ /attention_tensor_memoryI/ && /REG:/ { has[arch]++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
+    arch ~ /^sm_100[af]$/ && name ~ /attention_tensor_memoryI/ && /REG:/ { has[arch]++; match($0, /REG:[0-9]+/); if (substr($0, RSTART + 4, RLENGTH - 4) + 0 > 168) { print "more than 168 registers: " name $0; bad = 1 } }
     END { for (a in has) if (has[a] != 4) { print a ": " has[a] " kernels of attention on tensor memory, not 4"; bad = 1 } exit bad }' res-usage || exit 1
 # Whatever the module was built for: the source, and the primitives that gpu_check.sh compiles on a machine with a GPU, for both names of such code.
 if command -v nvcc >/dev/null && nvcc --list-gpu-arch | grep -q compute_100; then
@@ -74,6 +74,16 @@ awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a"
     /MUFU.EX2/ { seen[name]++; ahead_of[name] += under_way }
     END { for (n in seen) { count++; if (seen[n] != 64 || ahead_of[n] < 56) { print n ": " ahead_of[n] " of " seen[n] " exponentials beside products"; bad = 1 } }
           exit bad || count != 16 }' sass || { echo "attention_warpgroup_backward: exponentials behind the products"; exit 1; }
+
+# Their forward hands the turn over when the products of a tile are asked for, and before it waits for the first of them: behind the last HGMMA, and
+# before the wait for all but the newest group, there is an arrival.
+awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a" && name ~ /attention_warpgroup(_banded)?I/ }
+    !mine { next }
+    /HGMMA/ { arrived = 0 }
+    /SYNCS.ARRIVE/ { arrived = 1 }
+    /DEPBAR.LE gsb0, 0x1/ { seen[name]++; behind[name] += arrived }
+    END { for (n in seen) { count++; if (seen[n] != 1 || behind[n] != 1) { print n ": a turn is handed over at " behind[n] " of " seen[n] " waits"; bad = 1 } }
+          exit bad || count != 8 }' sass || { echo "attention_warpgroup: turns that are not handed over behind the products"; exit 1; }
 
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
 most=362

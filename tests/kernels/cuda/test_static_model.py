@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # ctest: sanitize=leave
-"""tests/kernels/cuda/static_model.py: what it lets pass and what not. The committed limits, made worse by one number, and a target that is missed."""
+"""tests/kernels/cuda/static_model.py: what it lets pass and what not. The committed limits, made worse by one number, and a target that is missed.
+And machine_code.py: which ways round a loop there are, by how its jumps are written."""
 
 import json
 import os
@@ -10,6 +11,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import machine_code  # noqa: E402
 import static_model  # noqa: E402
 
 with open(os.path.join(HERE, "static_model.json"), encoding="utf-8") as f:
@@ -87,6 +89,49 @@ class Targets(unittest.TestCase):
         self.assertEqual(self.said(least, 32), [])
         self.assertIn("let pass is", self.said(least - 0.01, 32)[0])
         self.assertIn("need not name it", self.said(0.7, 32)[0])
+
+
+class Turns(unittest.TestCase):
+    """A loop from 0x10 to 0x60 as cuobjdump writes it: SKIP jumps over an exponential, AGAIN back."""
+
+    SASS = """arch = sm_100f
+        Function : planted
+        /*0000*/                   MOV R1, 0x4 ;          /* 0x0000000000007947 */
+        /*0010*/                   LDTM.x32 R4, tmem[UR4] ;
+        /*0020*/                   SKIP 0x50 ;
+        /*0030*/                   MUFU.EX2 R4, R4 ;
+        /*0040*/                   FFMA R5, R4, R4, R5 ;
+        /*0050*/                   STS [R0], R5 ;
+        /*0060*/                   AGAIN 0x10 ;
+        /*0070*/                   EXIT ;
+"""
+    MAYBE = ("@P0 BRA", "@!P1 BRA P2,", "@P0 BRA.U.ANY", "@UP3 BRA", "BRA.U !UP0,", "BRA.U UP2,", "BRA.DIV UR4,", "BRA.DIV ~URZ,", "BRA.CONV ~URZ,")
+    ALWAYS = ("BRA", "BRA.U")
+
+    def ways(self, skip, again):
+        """Instructions of a turn with the exponential and without, if that is asked for, and of the way from beginning to end; is the jump back conditional?"""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("sass", self.SASS.replace("SKIP", skip).replace("AGAIN", again)), ("res-usage", "")):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                    f.write(text)
+            code, _ = machine_code.read_module("", folder)
+        body = code["sm_100f", "planted"]
+        exponential, nothing = (lambda t: machine_code.base(t) == "MUFU"), (lambda t: False)
+        (loop,) = machine_code.loops(body)
+        self.assertEqual(loop, (0x10, 0x60), (skip, again))
+        found = [machine_code.turn(body, *loop, exponential), machine_code.turn(body, *loop, nothing, exponential), machine_code.turn(body, None, None, exponential)]
+        return [len(way) if way else None for way in found] + [machine_code.conditional(body[6][1])]
+
+    def test_conditional(self):
+        """Of the threads' predicates or the warp's uniform ones, before the jump or in it."""
+        for skip in self.MAYBE:
+            for again in self.MAYBE:
+                self.assertEqual(self.ways(skip, again), [6, 4, 8, True], (skip, again))
+
+    def test_always(self):
+        for skip in self.ALWAYS:
+            for again in self.ALWAYS:
+                self.assertEqual(self.ways(skip, again), [4, 4, None, False], (skip, again))
 
 
 if __name__ == "__main__":

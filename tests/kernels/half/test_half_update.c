@@ -1,7 +1,7 @@
 // The update in mixed precision: parameters as pairs or beside a copy in 16 bits, the loss scale, steps that are skipped; and
 // the ops of a step beside PyTorch's own in the same precision.
 // ctest: emulated=yes
-#include "half_matrix.h"
+#include "../half_matrix.h"
 
 static const ft_adamw_hyper usual = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
 enum { N = 2003, STEPS = 4, RANGES = 4 };

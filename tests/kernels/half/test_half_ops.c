@@ -1,7 +1,7 @@
 // Products and attention of bf16 and fp16 rows on the CPU: to the bit what the op of fp32 makes of the same numbers,
 // rounded where it is stored. Strided views, every transpose, accumulation, tables of which only the rows in use are
 // there. (Row-wise ops: test_half_rows.c.)
-#include "half_matrix.h"
+#include "../half_matrix.h"
 
 // The same numbers in fp32.
 static typed widened(ft_tensor from, int64_t gap) {
