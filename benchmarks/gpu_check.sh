@@ -240,13 +240,13 @@ part_wgmma() {
         "$RESULTS/wgmma.csv" "$RESULTS/wgmma-without-turns.csv" | tee "$RESULTS/wgmma-turns.txt"
 }
 
-# A product with its activation, and one with its slope, by cuBLASLt and a pass, and by kernels of our own (kernels/cuda/products): right beside the CPU, and how fast. What
+# A product with its activation, one with its slope, and one with a norm of the sum with a residual, by cuBLASLt and a pass, and by kernels of our own (kernels/cuda/products): right beside the CPU, and how fast. What
 # training takes of it, device.gemm_tuning measures for its own shapes.
 part_products() {
     local way
     for way in cublaslt own; do
         ops_run "products-$way" 60 env FTENGINE_PRODUCTS=$way "$BUILD/gpu_ops" --time --tokens "$TOKENS" --type bf16 \
-            --csv "$RESULTS/products-$way.csv.part" product_activation product_slope
+            --csv "$RESULTS/products-$way.csv.part" product_activation product_slope product_norm product_norm_16bit
         sed -n "s/.*TFLOP.*/  $way: &/p" "$RESULTS/products-$way.txt" 2>/dev/null
     done
 }

@@ -19,7 +19,7 @@ enum { KINDS = 256 };
 typedef struct call {
     const char *op;
     const char *rows_type, *out_type;
-    long long behind;   // of an activation in one op with its product: that one's depth; else 0
+    long long behind;   // of an activation or a norm in one op with its product: that one's depth; else 0
     long long shape[3]; // a product: rows, columns, depth; attention: rows of queries and keys, longest; else rows, columns
     int heads, head_dim, window, transposed_a, transposed_b, accumulates, tables, dropout;
     double flops, bytes, scratch;
@@ -122,6 +122,16 @@ static call of_product_slope(const ft_product_slope_args *a) {
     first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
     note(first);
     second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->dout.cols;
+    return second;
+}
+static call of_product_norm(const ft_product_norm_args *a) {
+    const ft_gemm_args product = ft_product_norm_product(a);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(a);
+    const ft_cost of_product = ft_gemm_cost(&product), of_rest = ft_layernorm_forward_cost(&rest);
+    call first = of_gemm(&product), second = of_layernorm_forward(&rest);
+    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
+    note(first);
+    second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->x.cols;
     return second;
 }
 static call of_attention_forward(const ft_attention_forward_args *a) { return of_attention("attention_forward", &a->shape, a->q, a->k, 0); }

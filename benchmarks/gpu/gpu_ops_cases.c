@@ -141,6 +141,29 @@ static ft_status layernorm_backward(test *t, int side) {
         .dbias = ft_vector(sums + 2 * t->cols, t->cols, FT_F32));
 }
 
+// y = Norm(residual + dropout(x w' + b)): likewise; the sum goes to a stream of the residual's type, and to s.
+static void product_norm_rows(test *t, bool narrow) {
+    gpu_ops_add_step(t);
+    gpu_ops_add_integers(t, t->rows, 0);
+    gpu_ops_add_integers(t, t->rows, -t->length);
+    gpu_ops_add_many(t, 3, (int64_t[]){t->rows * t->inner, t->cols * t->inner, t->cols}); // 3: x w bias
+    add_added(t, narrow);                                                                 // 6: residual
+    gpu_ops_add_floats(t, t->cols, 0, 1);                                                 // 7: gamma
+    gpu_ops_add_many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols});            // 8: s y
+    add_added(t, narrow);                                                                 // 10: stream
+    t->flops = 2.0 * (double)t->rows * (double)t->cols * (double)t->inner;
+    t->moved = gpu_ops_bytes_of(t, (double)t->rows * (double)(2 * t->cols + t->inner) + (double)t->cols * (double)t->inner) +
+               3 * (double)t->rows * (double)t->cols * (double)ft_dtype_size(t->dtype[10]); // the residual read, the stream written and read
+}
+static void product_norm_setup(test *t) { product_norm_rows(t, false); }
+static void product_norm_16bit_setup(test *t) { product_norm_rows(t, true); }
+static ft_status product_norm(test *t, int side) {
+    RUN(product_norm, .x = gpu_ops_matrix(t, 3, side, t->rows, t->inner), .w = gpu_ops_matrix(t, 4, side, t->cols, t->inner),
+        .norm = {.x = gpu_ops_matrix(t, 8, side, t->rows, t->cols), .bias = gpu_ops_vector(t, 5, side, t->cols), .residual = gpu_ops_matrix(t, 6, side, t->rows, t->cols),
+                 .gamma = gpu_ops_vector(t, 7, side, t->cols), .epsilon = 1e-12f, .dropout = dropout_of(t, side, 0, 1, 2), .s = gpu_ops_matrix(t, 8, side, t->rows, t->cols),
+                 .y = gpu_ops_matrix(t, 9, side, t->rows, t->cols), .stream = gpu_ops_matrix(t, 10, side, t->rows, t->cols)});
+}
+
 static void activation_setup(test *t) {
     gpu_ops_add_rows(t, t->rows * t->cols, 0, 4);
     gpu_ops_add_many(t, 3, (int64_t[]){t->cols, t->rows * t->cols, t->rows * t->cols});
@@ -362,6 +385,8 @@ const gpu_op gpu_ops[] = {
     {"gemm_weight_gradient", gemm_setup, gemm_weight, 5e-6, ROWS, 0},
     {"product_activation", product_activation_setup, product_activation, 5e-6, ROWS, 2},
     {"product_slope", product_slope_setup, product_slope, 5e-6, ROWS, 3},
+    {"product_norm", product_norm_setup, product_norm, 5e-6, ROWS, 2},
+    {"product_norm_16bit", product_norm_16bit_setup, product_norm, 5e-6, HALVES, 3},
     {"segment_forward", gpu_ops_segment_product_setup, gpu_ops_segment_forward, 5e-6, ROWS, 1},
     {"segment_weight_gradient", gpu_ops_segment_product_setup, gpu_ops_segment_weight, 5e-6, ROWS, 0},
     {"column_sum", column_sum_setup, column_sum, 5e-6, ROWS, 0},

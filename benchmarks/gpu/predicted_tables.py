@@ -161,17 +161,18 @@ def residual_lines(cases):
 
 
 def in_one_lines(cases):
-    """Dense steps whose products with an activation or its slope are one kernel of our own."""
-    lines = ["", "## Where our own products with an activation or its slope are as fast as cuBLASLt's", "", "Not in the figures above: no card has measured them, and a run takes one only where it has (device.gemm_tuning). Dense steps, H200, milliseconds. The product is "
-             "held to the rate that", "is assumed of cuBLASLt's, with what the pass moves beside the product's own - y forward, h and y again backward - among the bytes that it moves; the pass is gone. What the "
-             "compiled kernels can have at most: static_model.md.", "", "| model | column | activations | products | launches | step | with graphs | MFU |", "|---" * 8 + "|"]
-    for c in (c for c in cases if c["case"] == "dense-512" and "in_one" in c["best"]):
+    """Dense steps whose products with an activation, its slope or a norm behind them are one kernel of our own."""
+    lines = ["", "## Where our own products with an activation, its slope or a norm are as fast as cuBLASLt's", "", "Not in the figures above: no card has measured them, and a run takes one only where it has (device.gemm_tuning). Dense steps, H200, milliseconds. The product is "
+             "held to the rate that", "is assumed of cuBLASLt's, with what the pass moves beside the product's own - y forward, h and y again backward - among the bytes that it moves; the pass is gone. A norm behind a product is a kernel still, "
+             "but", "reads the sum that the product has made, and nothing else; with rows in fp32 behind norms (BERT, DeBERTa) there is no such kernel, with `train.residual = 16bit` there is. What the "
+             "compiled kernels can have at most: static_model.md.", "", "| model | column | activations | norms | products | launches | step | with graphs | MFU |", "|---" * 9 + "|"]
+    for c in (c for c in cases if c["case"].startswith("dense-") and "in_one" in c["best"]):
         for column in ("best", "expected"):
             f, own = c[column], c[column]["in_one"]
-            cells = [f"{1e3 * a:.2f} to {1e3 * b:.2f}" for a, b in ((f["parts"]["activations"], own["activations"]), (f["parts"]["products"], own["products"]))]
+            cells = [f"{1e3 * a:.2f} to {1e3 * b:.2f}" for a, b in ((f["parts"][part], own[part]) for part in ("activations", "norms", "products"))]
             cells.append(f"{f['launches']:.0f} to {own['launches']:.0f}")
             cells += [f"{1e3 * f[k]:.2f} to {1e3 * own[k]:.2f}" for k in ("seconds", "graph_seconds")]
-            lines.append("| " + " | ".join([c["model"], column, *cells, f"{f['mfu']:.1%} to {own['mfu']:.1%}"]) + " |")
+            lines.append("| " + " | ".join([c["model"] + c["case"].removeprefix("dense-512").replace("dense-", ", "), column, *cells, f"{f['mfu']:.1%} to {own['mfu']:.1%}" if "mfu" in own else ""]) + " |")
     return lines
 
 

@@ -64,7 +64,7 @@ WARPGROUPS = {
 }
 WARPGROUP_HEADS = {"attention_forward": (64, 128), "attention_backward": (64, 128), "disentangled_attention_forward": (64,), "disentangled_attention_backward": (64,)}
 PARTS = {
-    "products": ("gemm", "product_activation", "product_slope"),
+    "products": ("gemm", "product_activation", "product_slope", "product_norm"),
     "attention": tuple(SWEEPS),
     "norms": ("layernorm_forward", "layernorm_backward"),
     "activations": ("activation_forward", "activation_backward", "gated_forward", "gated_backward"),
@@ -226,7 +226,7 @@ class Chip:
         return self.moving(size, row["part"]), row["bound"]
 
     def seconds(self, op, lengths):
-        if op["op"] in ("gemm", "product_activation", "product_slope"):
+        if op["op"] in PARTS["products"]:
             seconds, bound = self.product(*op["shape"], op["bytes"])
             if op["op"] == "product_slope":  # sums of columns, a row of them for each of the three warps that share 128 rows: written beside, then read
                 seconds += self.moving(4 * 3 * math.ceil(op["shape"][0] / 128) * op["shape"][1])
@@ -234,24 +234,43 @@ class Chip:
         return self.attention(op, lengths) if op["op"] in SWEEPS else self.other(op)
 
 
+# By what a product is, transposed: passes behind it, what the two are in one, and the writings or readings of a number of 16 bits that are gone.
+BEHIND = {(0, 1): (("activation_forward", "product_activation", 1), ("layernorm_forward", "product_norm", 1)), (0, 0): (("activation_backward", "product_slope", 2),)}
+
+
 def in_one(ops):
-    """The same ops where products with an activation or its slope behind them are one kernel of our own (kernels/cuda/products): the product's, and the
+    """The same ops where products with an activation, its slope or a norm behind them are one kernel of our own (kernels/cuda/products): the product's, and the
     pass is gone. What the pass moves beside what is the product's - it has read that, and written it once more on the way back - goes with the product.
-    Sums of bias gradients are a kernel still."""
+    Sums of bias gradients are a kernel still. Of a norm the product has the sum: it reads what it adds to, and writes the sum in its own place, of that type;
+    the norm, a kernel still, reads the sum alone."""
     found = []
     for op in ops:
-        passes = {(0, 1): ("activation_forward", "product_activation", 1), (0, 0): ("activation_backward", "product_slope", 2)}
-        of_pass, of_both, gone = passes.get(tuple(op["transposed"]), (None, None, 0)) if op["op"] == "gemm" and not op["accumulates"] else (None, None, 0)
-        behind = [o for o in ops if o["op"] == of_pass and o.get("behind") == op["shape"][2] and o["shape"][:2] == op["shape"][:2]]
-        number = sum(o["number"] for o in behind)
-        assert number <= op["number"], f"{number} activations behind {op['number']} products"
+        passes = BEHIND.get(tuple(op["transposed"]), ()) if op["op"] == "gemm" and not op["accumulates"] else ()
+        behind = [(o, *p) for p in passes for o in ops if o["op"] == p[0] and o.get("behind") == op["shape"][2] and o["shape"][:2] == op["shape"][:2]]
+        number = sum(o["number"] for o, *_ in behind)
+        assert number <= op["number"], f"{number} passes behind {op['number']} products"
         if number < op["number"] and not op.get("behind"):
             found.append(op | {"number": op["number"] - number})
-        for o in behind:
-            found.append(op | {"op": of_both, "number": o["number"], "bytes": op["bytes"] + o["bytes"] - 2 * gone * op["shape"][0] * op["shape"][1]})
+        for o, of_pass, of_both, gone in behind:
+            numbers, adds = op["shape"][0] * op["shape"][1], 4 if o["out"] == "fp32" else 2
+            if of_pass == "layernorm_forward":
+                found.append(o | {"bytes": o["bytes"] - (2 + adds) * numbers, "behind": 0})
+                found.append(op | {"op": of_both, "number": o["number"], "bytes": op["bytes"] + (2 * adds - 2) * numbers})
+            else:
+                found.append(op | {"op": of_both, "number": o["number"], "bytes": op["bytes"] + o["bytes"] - 2 * gone * numbers})
     passes, made = (sum(o["number"] for o in some) for some in ([o for o in ops if o.get("behind")], [o for o in found if o["op"].startswith("product_")]))
     assert passes == made, f"{passes} passes behind products, {made} of them in one"
     return found
+
+
+def with_own(chip, ops, lengths, flops=None):
+    """Of a column: what it is with our own products, where there are some; flops, of a step, if they are known."""
+    if not any(op.get("behind") for op in ops):
+        return {}
+    own = predict(chip, in_one(ops), lengths)
+    parts = {part: own["parts"][part] for part in ("activations", "norms", "products")}
+    told = {"seconds": own["seconds"], "graph_seconds": own["graph_seconds"], **parts, "launches": own["launches"]}
+    return {"in_one": told | ({"mfu": flops / own["seconds"] / chip.peak} if flops else {})}
 
 
 def part_of(op):
@@ -325,10 +344,7 @@ def dense(program, counted, model, arch, residual="fp32"):
         found = predict(chip, told["ops"], lengths)
         floor = gpu_counts.floor(config, lengths, products_of(chip, told["ops"]), chip.copy, flash_rate() if arch == "sm_90a" else None, residual)
         case[column] = found | {"floor": floor, "mfu": case["flops"] / found["seconds"] / chip.peak}
-        if any(op.get("behind") for op in told["ops"]):
-            own = predict(chip, in_one(told["ops"]), lengths)
-            case[column]["in_one"] = {"seconds": own["seconds"], "graph_seconds": own["graph_seconds"], "activations": own["parts"]["activations"],
-                                      "products": own["parts"]["products"], "launches": own["launches"], "mfu": case["flops"] / own["seconds"] / chip.peak}
+        case[column] |= with_own(chip, told["ops"], lengths, case["flops"])
     return case
 
 
@@ -382,7 +398,7 @@ def documents(program, counted, arch):
                 layers[kind] = layers.get(kind, 0.0) + chip.attention(op, lengths)[0]
             else:
                 floor["moving"] += op["number"] * op["bytes"] / chip.copy
-        case[column] = found | {"floor": floor | {"sum": sum(floor.values())}, "attention_of_a_layer": layers}
+        case[column] = found | {"floor": floor | {"sum": sum(floor.values())}, "attention_of_a_layer": layers} | with_own(chip, told["ops"], lengths)
     return case
 
 

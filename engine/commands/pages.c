@@ -22,7 +22,7 @@ static const struct {
     {"FTENGINE_LEDGER_DIR", "where reservations of memory are kept; by default /tmp/ftengine-UID"},
     {"FTENGINE_LEDGER_CAPACITY", "how much of a device's memory runs may reserve, as 80% or 16GiB"},
     {"FTENGINE_CUDA_MODULE", "the file with the CUDA kernels; by default beside the program or libftengine.so"},
-    {"FTENGINE_PRODUCTS", "products with an activation, or its slope, behind them on compute capability 9.0: own (one kernel of ours), cublaslt (and a pass), or auto, the default: what device.gemm_tuning has measured to be faster, else cublaslt"},
+    {"FTENGINE_PRODUCTS", "products with an activation, its slope or a norm behind them on compute capability 9.0: own (one kernel of ours), cublaslt (and a pass), or auto, the default: what device.gemm_tuning has measured to be faster, else cublaslt"},
     {"FTENGINE_ATTENTION", "attention's path on tensor cores: mma, wgmma (compute capability 9.0), tcgen05 (forward, compute capability 10.0 and 10.3, where it was checked), owner or auto; by default wgmma where it was checked on this GPU, else mma"},
     {"FTENGINE_ATTENTION_TURNS", "0: the two groups of a block of wgmma's forward ask for products when they like, not in turns, as by default (1); the same results, for measuring"},
     {"FTENGINE_CUBLASLT", "the library cuBLASLt; by default that of CUDA_HOME, CONDA_PREFIX or the loader"},

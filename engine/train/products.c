@@ -161,7 +161,7 @@ static ft_status take(ft_trainer *t, const ft_gemm_cache *c, const wanted *w, co
         best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
     }
     if (ft_device_product_remark(device)[0] != '\0') ft_warn("%s", ft_device_product_remark(device));
-    if (plain < count) ft_info("gemm       %zu of %zu products with an activation or its slope are one kernel of our own, which was faster", ours, count - plain);
+    if (plain < count) ft_info("gemm       %zu of %zu products with an activation, its slope or a norm are one kernel of our own, which was faster", ours, count - plain);
     ft_info("gemm       %zu tuned products of %zu size%s of micro-batches: %.1f us in all, %.1f with cuBLASLt's first "
             "choices  %s",
             plain, w->count, w->count == 1 ? "" : "s", best, first, c->path);

@@ -501,6 +501,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
     }
 PLAIN(product_activation)
 PLAIN(product_slope)
+PLAIN(product_norm)
 PLAIN(sequence_mean_backward)
 PLAIN(cross_entropy)
 PLAIN(weighted_cross_entropy)

@@ -51,6 +51,7 @@ static ft_status load(ft_cuda *cuda, ft_cuda_kernels *k) {
     k->ops.gemm = ft_cuda_gemm;
     k->ops.product_activation = ft_cuda_chosen_product_activation;
     k->ops.product_slope = ft_cuda_chosen_product_slope;
+    k->ops.product_norm = ft_cuda_chosen_product_norm;
     return ft_cuda_products_asked(cuda, k->module.table->targets);
 }
 

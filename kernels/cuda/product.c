@@ -46,10 +46,18 @@ static ft_status slope_in_two(ft_device *device, const void *what) {
 }
 static ft_status slope_in_one(ft_device *device, const void *what) { return own_ops(device)->product_slope(device, what); }
 
-// An op, and what it is called with.
+static ft_status norm_in_two(ft_device *device, const void *what) {
+    const ft_gemm_args product = ft_product_norm_product(what);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(what);
+    FT_TRY(ft_cuda_gemm(device, &product));
+    return passes(device)->layernorm_forward(device, &rest);
+}
+static ft_status norm_in_one(ft_device *device, const void *what) { return own_ops(device)->product_norm(device, what); }
+
+// An op, and what it is called with. kind: of the epilogue (gemm_choice.h).
 typedef struct call {
     ft_gemm_epilogue epilogue;
-    ft_activation kind;
+    int32_t kind;
     ft_gemm_queue_function *in_two, *in_one;
     const ft_gemm_args *product;
     const void *args;
@@ -60,7 +68,7 @@ typedef struct call {
 static ft_gemm_shape shape_of(const call *c) {
     ft_gemm_shape shape = ft_cuda_gemm_shape(c->product);
     shape.epilogue = c->epilogue;
-    shape.activation = (int32_t)c->kind;
+    shape.kind = c->kind;
     return shape;
 }
 
@@ -98,12 +106,19 @@ static ft_status run(ft_device *device, bool fits, const call *c) {
 
 ft_status ft_cuda_chosen_product_activation(ft_device *device, const ft_product_activation_args *args) {
     const ft_gemm_args product = ft_product_activation_product(args);
-    const call c = {FT_GEMM_ACTIVATION, args->kind, activation_in_two, activation_in_one, &product, args};
+    const call c = {FT_GEMM_ACTIVATION, (int32_t)args->kind, activation_in_two, activation_in_one, &product, args};
     return run(device, ft_product_activation_own(args), &c);
 }
 
 ft_status ft_cuda_chosen_product_slope(ft_device *device, const ft_product_slope_args *args) {
     const ft_gemm_args product = ft_product_slope_product(args);
-    const call c = {FT_GEMM_SLOPE, args->kind, slope_in_two, slope_in_one, &product, args};
+    const call c = {FT_GEMM_SLOPE, (int32_t)args->kind, slope_in_two, slope_in_one, &product, args};
     return run(device, ft_product_slope_own(args), &c);
+}
+
+ft_status ft_cuda_chosen_product_norm(ft_device *device, const ft_product_norm_args *args) {
+    const ft_gemm_args product = ft_product_norm_product(args);
+    const int32_t kind = (ft_product_norm_sum(args).dtype == FT_F32 ? FT_GEMM_SUM_FLOATS : 0) | (args->norm.dropout.probability > 0 ? FT_GEMM_SUM_DROPS : 0);
+    const call c = {FT_GEMM_NORM, kind, norm_in_two, norm_in_one, &product, args};
+    return run(device, ft_product_norm_own(args), &c);
 }

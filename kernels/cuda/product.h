@@ -7,6 +7,7 @@
 #define FT_CUDA_PRODUCT_H
 
 #include "kernels/cuda/driver/device.h"
+#include "kernels/ops/product_norm.h"
 #include "kernels/ops/product_slope.h"
 
 #define FT_PRODUCTS_NAME "FTENGINE_PRODUCTS"
@@ -19,5 +20,6 @@ ft_status ft_cuda_products_asked(ft_cuda *cuda, const char *targets);
 // The ops.
 ft_status ft_cuda_chosen_product_activation(ft_device *device, const ft_product_activation_args *args);
 ft_status ft_cuda_chosen_product_slope(ft_device *device, const ft_product_slope_args *args);
+ft_status ft_cuda_chosen_product_norm(ft_device *device, const ft_product_norm_args *args);
 
 #endif

@@ -82,6 +82,16 @@ ft_cost ft_product_slope_cost(const ft_product_slope_args *a) {
     return cost;
 }
 
+ft_cost ft_product_norm_cost(const ft_product_norm_args *a) {
+    const ft_gemm_args product = ft_product_norm_product(a);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(a);
+    ft_cost cost = ft_gemm_cost(&product);
+    const ft_cost of_rest = ft_layernorm_forward_cost(&rest);
+    cost.flops += of_rest.flops;
+    cost.bytes += of_rest.bytes;
+    return cost;
+}
+
 ft_cost ft_gated_forward_cost(const ft_gated_forward_args *a) { return (ft_cost){21 * elements(a->y), bytes(a->x) + bytes(a->y), 0}; }
 
 ft_cost ft_gated_backward_cost(const ft_gated_backward_args *a) {

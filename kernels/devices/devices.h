@@ -36,7 +36,7 @@ ft_target ft_cuda_target(int sm_count, int compute_capability);
 const char *ft_device_remark(const ft_device *device);
 // The same of products with an epilogue (ft_gemms_measure, ft_gemms_use).
 const char *ft_device_product_remark(const ft_device *device);
-// How products with an activation or its slope are computed: own, cublaslt (and a pass), or measured, which is either by the shape; "" on
+// How products with an activation, its slope or a norm behind them are computed: own, cublaslt (and a pass), or measured, which is either by the shape; "" on
 // devices without a kernel of our own for them. Another way has other bits.
 const char *ft_device_products(const ft_device *device);
 // Which of its paths attention takes on tensor cores, where it has a choice: "wgmma", "mma.sync"...; "" of a device without.

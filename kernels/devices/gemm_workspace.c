@@ -4,6 +4,7 @@
 #include "kernels/cpu/int8_plan.h"
 #include "kernels/half.h"
 #include "kernels/ops/geometry.h"
+#include "kernels/ops/product_norm.h"
 #include "kernels/ops/product_slope.h"
 
 // Of the one and, after it, of the other.
@@ -23,6 +24,13 @@ size_t ft_product_slope_workspace(const ft_target *target, const ft_product_slop
     if (!ft_product_activation_may(target, args->dx.dtype)) return of_two;
     const size_t sums = (size_t)(ft_cuda_slope_sums(args->dx.rows) * args->dx.cols) * sizeof(float);
     return of_two > sums ? of_two : sums;
+}
+
+size_t ft_product_norm_workspace(const ft_target *target, const ft_product_norm_args *args) {
+    const ft_gemm_args product = ft_product_norm_product(args);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(args);
+    const size_t of_product = ft_gemm_workspace(target, &product), of_rest = ft_layernorm_forward_workspace(target, &rest);
+    return of_product > of_rest ? of_product : of_rest;
 }
 
 // In fp16 each by itself, one after the other.

@@ -156,7 +156,8 @@ static void add_work(ft_plan_work *w, ft_cost cost, ft_rates rates) {
     w->starting += rates.op_seconds;
 }
 
-static ft_status plan_in_two(ft_device *device, const void *args), plan_slope_in_two(ft_device *device, const void *args); // products with an epilogue
+static ft_status plan_in_two(ft_device *device, const void *args), plan_slope_in_two(ft_device *device, const void *args),
+    plan_norm_in_two(ft_device *device, const void *args); // products with an epilogue
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
@@ -164,6 +165,7 @@ static ft_status plan_in_two(ft_device *device, const void *args), plan_slope_in
         FT_TRY(ft_##name##_check(&device->target, args));                                                              \
         if (strcmp(#name, "product_activation") == 0) return plan_in_two(device, args);                                \
         if (strcmp(#name, "product_slope") == 0) return plan_slope_in_two(device, args);                               \
+        if (strcmp(#name, "product_norm") == 0) return plan_norm_in_two(device, args);                                 \
         const ft_cost cost = ft_##name##_cost(args);                                                                   \
         const double seconds = ft_cost_seconds(cost, p->rates);                                                        \
         add_work(&p->work, cost, p->rates);                                                                            \
@@ -186,6 +188,12 @@ static ft_status plan_slope_in_two(ft_device *device, const void *args) {
     const ft_activation_backward_args rest = ft_product_slope_rest(args);
     FT_TRY(plan_gemm(device, &product));
     return plan_activation_backward(device, &rest);
+}
+static ft_status plan_norm_in_two(ft_device *device, const void *args) {
+    const ft_gemm_args product = ft_product_norm_product(args);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(args);
+    FT_TRY(plan_gemm(device, &product));
+    return plan_layernorm_forward(device, &rest);
 }
 
 static const ft_op_table plan_ops = {

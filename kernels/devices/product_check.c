@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { VERSION = 3 }; // of what is checked: another one forgets all verdicts
+enum { VERSION = 4 }; // of what is checked: another one forgets all verdicts
 static const char good[] = "good";
 
 // Two tiles of rows and two of columns, neither filled; four stages of terms, the last of which is not. One block computes them
@@ -24,8 +24,8 @@ enum { ROWS = 200, COLUMNS = 264, TERMS = 232, ROOM = 1 << 20 };
 static const ft_dtype dtypes[] = {FT_BF16, FT_F16};
 
 typedef struct places {
-    unsigned char *x, *w, *bias, *h, *y, *dx, *dbias, *sums;
-    size_t x_bytes, w_bytes, bias_bytes, out_bytes, dbias_bytes, sums_bytes;
+    unsigned char *x, *w, *bias, *h, *y, *dx, *dbias, *sums, *stream, *gamma, *rows, *step;
+    size_t x_bytes, w_bytes, bias_bytes, out_bytes, dbias_bytes, sums_bytes, stream_bytes, gamma_bytes, rows_bytes;
 } places;
 
 static places place_all(unsigned char *first) {
@@ -34,7 +34,10 @@ static places place_all(unsigned char *first) {
                 .bias_bytes = COLUMNS * sizeof(uint16_t),
                 .out_bytes = ROWS * COLUMNS * sizeof(uint16_t),
                 .dbias_bytes = COLUMNS * sizeof(float),
-                .sums_bytes = (size_t)ft_cuda_slope_sums(ROWS) * COLUMNS * sizeof(float)};
+                .sums_bytes = (size_t)ft_cuda_slope_sums(ROWS) * COLUMNS * sizeof(float),
+                .stream_bytes = ROWS * COLUMNS * sizeof(float),
+                .gamma_bytes = COLUMNS * sizeof(float),
+                .rows_bytes = 2 * ROWS * sizeof(int32_t)};
     p.x = first;
     p.w = p.x + ft_cuda_aligned(p.x_bytes);
     p.bias = p.w + ft_cuda_aligned(p.w_bytes);
@@ -43,6 +46,10 @@ static places place_all(unsigned char *first) {
     p.dx = p.y + ft_cuda_aligned(p.out_bytes);
     p.dbias = p.dx + ft_cuda_aligned(p.out_bytes);
     p.sums = p.dbias + ft_cuda_aligned(p.dbias_bytes);
+    p.stream = p.sums + ft_cuda_aligned(p.sums_bytes);
+    p.gamma = p.stream + ft_cuda_aligned(p.stream_bytes);
+    p.rows = p.gamma + ft_cuda_aligned(p.gamma_bytes);
+    p.step = p.rows + ft_cuda_aligned(p.rows_bytes);
     return p;
 }
 
@@ -52,7 +59,20 @@ typedef struct numbers {
     uint16_t x[ROWS][TERMS], w[COLUMNS][TERMS], bias[COLUMNS], h[ROWS][COLUMNS], y[ROWS][COLUMNS];
     uint16_t w_back[TERMS][COLUMNS], dx[ROWS][COLUMNS], again[ROWS][COLUMNS];
     float dbias[COLUMNS];
+    // of a norm behind the product: slots and positions; what it is added to, of either type, and the sum in its place; s and y
+    float gamma[COLUMNS];
+    int32_t rows[2][ROWS];
+    union {
+        float floats[ROWS][COLUMNS];
+        uint16_t halves[ROWS][COLUMNS];
+    } past, sum;
+    uint16_t s[ROWS][COLUMNS], normed[ROWS][COLUMNS];
 } numbers;
+static const ft_step_state a_step = {.seed = 0x123456789ABCDEF0u, .step = 7};
+static const float epsilon = 1e-5f;
+static ft_dropout dropout_by(const void *step, const int32_t *rows) {
+    return (ft_dropout){.probability = 0.1f, .layer = 3, .site = FT_SITE_FFN_OUTPUT, .step = step, .slot = rows, .position = rows + ROWS};
+}
 
 static void draw(ft_dtype dtype, uint16_t *out, size_t count, float size, uint64_t *state) {
     for (size_t i = 0; i < count; i++) {
@@ -117,6 +137,36 @@ static ft_status run_back(ft_cuda *cuda, ft_dtype dtype, const places *p, number
     return d->functions->sync(d);
 }
 
+// adds: the type of the sum, which takes the place of what it is added to.
+static ft_status run_norm(ft_cuda *cuda, ft_dtype dtype, ft_dtype adds, const places *p, numbers *n) {
+    ft_device *d = &cuda->device;
+    const size_t stream_bytes = (size_t)ROWS * COLUMNS * ft_dtype_size(adds);
+    const ft_tensor stream = ft_matrix(p->stream, ROWS, COLUMNS, adds);
+    const ft_product_norm_args args = {.x = ft_matrix(p->x, ROWS, TERMS, dtype),
+                                       .w = ft_matrix(p->w, COLUMNS, TERMS, dtype),
+                                       .norm = {.x = ft_matrix(p->h, ROWS, COLUMNS, dtype),
+                                                .bias = ft_vector(p->bias, COLUMNS, dtype),
+                                                .residual = stream,
+                                                .gamma = ft_vector(p->gamma, COLUMNS, FT_F32),
+                                                .epsilon = epsilon,
+                                                .dropout = dropout_by(p->step, (const int32_t *)p->rows),
+                                                .s = ft_matrix(p->h, ROWS, COLUMNS, dtype),
+                                                .y = ft_matrix(p->y, ROWS, COLUMNS, dtype),
+                                                .stream = stream}};
+    FT_TRY(d->functions->upload(d, p->w, n->w, p->w_bytes));
+    FT_TRY(d->functions->upload(d, p->gamma, n->gamma, p->gamma_bytes));
+    FT_TRY(d->functions->upload(d, p->rows, n->rows, p->rows_bytes));
+    FT_TRY(d->functions->upload(d, p->step, &a_step, sizeof a_step));
+    FT_TRY(d->functions->upload(d, p->stream, &n->past, stream_bytes));
+    FT_TRY(d->functions->fill(d, p->h, 0xFF, p->out_bytes));
+    FT_TRY(d->functions->fill(d, p->y, 0xFF, p->out_bytes));
+    BY_ONE_BLOCK(product_norm, cuda, &args);
+    FT_TRY(d->functions->download(d, &n->sum, p->stream, stream_bytes));
+    FT_TRY(d->functions->download(d, n->s, p->h, p->out_bytes));
+    FT_TRY(d->functions->download(d, n->normed, p->y, p->out_bytes));
+    return d->functions->sync(d);
+}
+
 // Every number against double precision: h, and y by the h that is there. `what` is "" where they are right.
 static void judge(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TEXT]) {
     const double unit = dtype == FT_BF16 ? 0x1p-8 : 0x1p-11; // half one in the last place
@@ -165,6 +215,69 @@ static void judge_back(ft_dtype dtype, const numbers *n, char what[FT_VERDICT_TE
     }
 }
 
+static double number_at(ft_dtype adds, const void *numbers_of, int i, int j) {
+    const size_t at = (size_t)i * COLUMNS + (size_t)j;
+    return adds == FT_F32 ? (double)((const float *)numbers_of)[at] : number_of(adds, ((const uint16_t *)numbers_of)[at]);
+}
+
+// The sum, of a product that is rounded; s, which is it rounded; and y by the sum that is there.
+static void judge_norm(ft_dtype dtype, ft_dtype adds, const numbers *n, char what[FT_VERDICT_TEXT]) {
+    const double unit = dtype == FT_BF16 ? 0x1p-8 : 0x1p-11;
+    const ft_dropout dropout = dropout_by(&a_step, n->rows[0]);
+    const uint64_t key = ft_dropout_key(a_step.seed, a_step.step, dropout.layer, dropout.site);
+    const uint32_t threshold = ft_dropout_threshold(dropout.probability);
+    for (int i = 0; i < ROWS; i++) {
+        double total = 0, squares = 0;
+        for (int j = 0; j < COLUMNS; j++) {
+            double product = 0, size = 0;
+            for (int k = 0; k < TERMS; k++) {
+                const double term = number_of(dtype, n->x[i][k]) * number_of(dtype, n->w[j][k]);
+                product += term;
+                size += fabs(term);
+            }
+            const uint32_t bits = ft_dropout_bits_row(key, (uint32_t)n->rows[0][i], (uint32_t)n->rows[1][i], (uint32_t)j);
+            const double factor = bits < threshold ? 0 : (double)ft_dropout_scale(threshold), past = number_at(adds, &n->past, i, j);
+            const double want = (product + number_of(dtype, n->bias[j])) * factor + past, is = number_at(adds, &n->sum, i, j), s = number_of(dtype, n->s[i][j]);
+            const double may = 1.01 * unit * fabs(product) * factor + (adds == FT_F32 ? 0 : 1.01 * unit * fabs(want)) + 1e-5 * (size + fabs(want));
+            total += is;
+            if (fabs(is - want) <= may && fabs(s - is) <= 1.01 * unit * fabs(is)) continue;
+            snprintf(what, FT_VERDICT_TEXT, "the sum with a residual of %s in %s at row %d, column %d is %.5g, not %.5g", ft_dtype_name(dtype), ft_dtype_name(adds), i, j,
+                     fabs(is - want) <= may ? s : is, want);
+            return;
+        }
+        const double mean = total / COLUMNS;
+        for (int j = 0; j < COLUMNS; j++) squares += (number_at(adds, &n->sum, i, j) - mean) * (number_at(adds, &n->sum, i, j) - mean);
+        const double rstd = 1 / sqrt(squares / COLUMNS + (double)epsilon);
+        for (int j = 0; j < COLUMNS; j++) {
+            const double y = number_of(dtype, n->normed[i][j]), want = (number_at(adds, &n->sum, i, j) - mean) * rstd * (double)n->gamma[j];
+            if (fabs(y - want) <= 1.01 * unit * fabs(want) + 1e-5 * (1 + fabs((double)n->gamma[j]))) continue;
+            snprintf(what, FT_VERDICT_TEXT, "the norm of %s of a sum in %s at row %d, column %d is %.5g, not %.5g", ft_dtype_name(dtype), ft_dtype_name(adds), i, j, y, want);
+            return;
+        }
+    }
+}
+
+// What a sum is added to, and the rest of a norm's numbers.
+static void draw_norm(ft_dtype adds, numbers *n, uint64_t *state) {
+    if (adds != FT_F32) draw(adds, &n->past.halves[0][0], ROWS * COLUMNS, 2, state);
+    for (int i = 0; i < ROWS; i++) {
+        n->rows[0][i] = i / 37, n->rows[1][i] = i % 37;
+        for (int j = 0; adds == FT_F32 && j < COLUMNS; j++)
+            n->past.floats[i][j] = 2 * (float)((double)(ft_splitmix64(++*state) >> 40) * 0x1p-23 - 1.0);
+    }
+    for (int j = 0; j < COLUMNS; j++) n->gamma[j] = 0.5f + (float)(j % 16) / 8;
+}
+
+static ft_status check_norms(ft_cuda *cuda, ft_dtype dtype, const places *p, numbers *n, uint64_t *state, char what[FT_VERDICT_TEXT]) {
+    const ft_dtype types[] = {dtype, FT_F32};
+    for (size_t i = 0; i < sizeof types / sizeof *types && what[0] == '\0'; i++) {
+        draw_norm(types[i], n, state);
+        FT_TRY(run_norm(cuda, dtype, types[i], p, n));
+        judge_norm(dtype, types[i], n, what);
+    }
+    return FT_OK;
+}
+
 static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
     ft_device *d = &cuda->device;
     void *on_device = NULL;
@@ -182,6 +295,7 @@ static ft_status check_all(ft_cuda *cuda, char what[FT_VERDICT_TEXT]) {
         if (status == FT_OK) judge(dtypes[i], n, what);
         if (status == FT_OK && what[0] == '\0') status = run_back(cuda, dtypes[i], &p, n);
         if (status == FT_OK && what[0] == '\0') judge_back(dtypes[i], n, what);
+        if (status == FT_OK && what[0] == '\0') status = check_norms(cuda, dtypes[i], &p, n, &state, what);
     }
     if (on_device != NULL) d->functions->buffer_free(d, on_device, ROOM);
     free(n);

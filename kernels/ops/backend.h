@@ -24,6 +24,7 @@
 #include "kernels/ops/losses.h"
 #include "kernels/ops/magnitude.h"
 #include "kernels/ops/product_activation.h"
+#include "kernels/ops/product_norm.h"
 #include "kernels/ops/product_slope.h"
 #include "kernels/ops/rope.h"
 #include "kernels/ops/rows.h"

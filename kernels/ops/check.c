@@ -188,6 +188,20 @@ ft_status ft_product_slope_check(const ft_target *target, const ft_product_slope
     FT_REQUIRE_WORKSPACE(product_slope, target, args);
 }
 
+ft_status ft_product_norm_check(const ft_target *target, const ft_product_norm_args *args) {
+    static const char op[] = "product_norm";
+    const ft_gemm_args product = ft_product_norm_product(args);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(args);
+    const ft_tensor written[] = {args->norm.x, args->norm.s, args->norm.y, args->norm.wide, args->norm.stream};
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        FT_REQUIRE(op, written[i].data == NULL || written[i].data != args->x.data);
+    FT_REQUIRE(op, args->norm.x.data == NULL || args->norm.residual.data != args->norm.x.data); // which the product would take the place of
+    FT_REQUIRE(op, args->norm.x.dtype == args->x.dtype && ft_is_matrix_of(args->x.dtype, args->norm.x, args->x.rows, args->w.rows));
+    FT_TRY(ft_gemm_check(target, &product));
+    FT_TRY(ft_layernorm_forward_check(target, &rest));
+    FT_REQUIRE_WORKSPACE(product_norm, target, args);
+}
+
 ft_status ft_gated_forward_check(const ft_target *target, const ft_gated_forward_args *args) {
     static const char op[] = "gated_forward";
     int64_t rows = args->y.rows, cols = args->y.cols;

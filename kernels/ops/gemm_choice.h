@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What follows the product in the same op (product_activation.h, product_slope.h). Whether h is kept, or made again, is no part of it: what is
+// What follows the product in the same op (product_activation.h, product_slope.h, product_norm.h). Whether h is kept, or made again, is no part of it: what is
 // computed again has the bits it had.
-typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_SLOPE, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
+typedef enum ft_gemm_epilogue { FT_GEMM_NO_EPILOGUE, FT_GEMM_ACTIVATION, FT_GEMM_SLOPE, FT_GEMM_NORM, FT_GEMM_EPILOGUES } ft_gemm_epilogue;
+// Of the sum that a norm reads: it is of fp32, and not of 16 bits; something is dropped.
+enum { FT_GEMM_SUM_FLOATS = 1, FT_GEMM_SUM_DROPS = 2, FT_GEMM_SUMS = 4 };
 typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
 
 // Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a
@@ -19,7 +21,7 @@ typedef struct ft_gemm_shape {
     int32_t a, b, c;                   // ft_dtype
     int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
     int32_t trans_a, trans_b, accumulate, bias; // bias: ft_gemm_bias
-    int32_t epilogue, activation; // ft_gemm_epilogue, ft_activation
+    int32_t epilogue, kind; // ft_gemm_epilogue; its ft_activation, or what the sum is
 } ft_gemm_shape;
 
 typedef struct ft_gemm_algorithm { // only the library that named it knows what is in it

@@ -1,4 +1,4 @@
-// Who computes a product with an activation, or with its slope, on a chip of compute capability 9.0: cuBLASLt and a pass, unless measuring has found our own kernel
+// Who computes a product with an activation, with its slope, or with a norm of what it is added to, on a chip of compute capability 9.0: cuBLASLt and a pass, unless measuring has found our own kernel
 // faster and the check of the device has found it right; what the environment says; and nobody on other chips. ctest: tsan=leave
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,13 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ALL = 5 }; // choices: three ways, and two products, of which one is in front of an activation and of a norm
 enum { ROWS = 40, COLUMNS = 24, TERMS = 72, NOT_SUPPORTED = 801 };
 static char cache[] = "/tmp/ft_product_XXXXXX", checks[64];
 static ft_device *gpu;
 static ft_product_activation_args args;
 static ft_product_slope_args back; // x is the gradient, w's transpose the matrix, h what the activation has read
 static void *memory;
-enum { MEMORY = 1 << 16 };
+static ft_product_norm_args normed; // the sum is in norm.s, the residual 1 everywhere, gamma 2
+enum { MEMORY = 1 << 17, NORMED = 65536 };
 
 static void good(ft_status status) {
     if (status != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
@@ -63,6 +65,14 @@ static void open_gpu(void) {
                                    .dx = ft_matrix(at + 40960, ROWS, COLUMNS, FT_BF16),
                                    .y = args.y,
                                    .dbias = ft_vector(at + 49152, COLUMNS, FT_F32)};
+    normed = (ft_product_norm_args){.x = args.x,
+                                    .w = args.w,
+                                    .norm = {.x = ft_matrix(at + NORMED, ROWS, COLUMNS, FT_BF16),
+                                             .residual = ft_matrix(at + NORMED + 8192, ROWS, COLUMNS, FT_BF16),
+                                             .gamma = ft_vector(at + NORMED + 16384, COLUMNS, FT_F32),
+                                             .epsilon = 1e-5f,
+                                             .s = ft_matrix(at + NORMED, ROWS, COLUMNS, FT_BF16),
+                                             .y = ft_matrix(at + NORMED + 24576, ROWS, COLUMNS, FT_BF16)}};
     for (int64_t k = 0; k < TERMS; k++) {
         for (int64_t i = 0; i < ROWS; i++) x[i][k] = half_bits(FT_BF16, x_at(i, k));
         for (int64_t j = 0; j < COLUMNS; j++) w[j][k] = w_back[k][j] = half_bits(FT_BF16, w_at(j, k));
@@ -74,6 +84,8 @@ static void open_gpu(void) {
     assert_int_equal(ft_product_slope_workspace(&gpu->target, &back), args.workspace.bytes);
     good(gpu->functions->buffer_alloc(gpu, args.workspace.bytes, &args.workspace.data));
     back.workspace = args.workspace;
+    assert_int_equal(ft_product_norm_workspace(&gpu->target, &normed), args.workspace.bytes);
+    normed.workspace = args.workspace;
 }
 
 static void close_gpu(void) {
@@ -139,6 +151,40 @@ static uint64_t products_on_the_way_back(void) {
     return fake_lt_read().products - before;
 }
 
+// The same of a product with a norm behind it.
+static uint64_t products_in_front_of_a_norm(void) {
+    static uint16_t ones[ROWS][COLUMNS], s[ROWS][COLUMNS], y[ROWS][COLUMNS];
+    static float gamma[COLUMNS];
+    for (int64_t j = 0; j < COLUMNS; j++) gamma[j] = 2;
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t j = 0; j < COLUMNS; j++) ones[i][j] = half_bits(FT_BF16, 1);
+    const uint64_t before = fake_lt_read().products;
+    good(gpu->functions->upload(gpu, normed.norm.residual.data, ones, sizeof ones));
+    good(gpu->functions->upload(gpu, normed.norm.gamma.data, gamma, sizeof gamma));
+    good(gpu->functions->fill(gpu, normed.norm.s.data, 0xff, sizeof s));
+    good(gpu->functions->fill(gpu, normed.norm.y.data, 0xff, sizeof y));
+    good(FT_RUN(gpu, product_norm, &normed));
+    good(gpu->functions->download(gpu, s, normed.norm.s.data, sizeof s));
+    good(gpu->functions->download(gpu, y, normed.norm.y.data, sizeof y));
+    good(gpu->functions->sync(gpu));
+    for (int64_t i = 0; i < ROWS; i++) {
+        double total = 0, squares = 0, row[COLUMNS];
+        for (int64_t j = 0; j < COLUMNS; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < TERMS; k++) sum += x_at(i, k) * w_at(j, k);
+            row[j] = 1 + half_value(FT_BF16, half_bits(FT_BF16, sum));
+            total += row[j];
+            assert_true(half_value(FT_BF16, s[i][j]) == half_value(FT_BF16, half_bits(FT_BF16, row[j])));
+        }
+        for (int64_t j = 0; j < COLUMNS; j++) squares += (row[j] - total / COLUMNS) * (row[j] - total / COLUMNS);
+        for (int64_t j = 0; j < COLUMNS; j++) { // (of the sum before it is rounded, or after)
+            const double want = 2 * (row[j] - total / COLUMNS) / sqrt(squares / COLUMNS + 1e-5);
+            assert_true(fabs(half_value(FT_BF16, y[i][j]) - want) <= 0.03);
+        }
+    }
+    return fake_lt_read().products - before;
+}
+
 // The way that was noted for an epilogue; FT_GEMM_EPILOGUES: for any.
 static const ft_gemm_choice *choice_of(ft_gemm_epilogue epilogue, size_t *all) {
     const ft_gemm_choice *choices = ft_gemms_choices(gpu, all);
@@ -153,6 +199,7 @@ static void nothing_is_taken_unmeasured(void **state) {
     open_gpu();
     assert_int_equal(products_of_cublaslt(), 1);
     assert_int_equal(products_on_the_way_back(), 1);
+    assert_int_equal(products_in_front_of_a_norm(), 1);
     assert_false(ft_path_exists(checks)); // nor checked
     close_gpu();
 }
@@ -170,24 +217,31 @@ static void the_faster_one_is_taken(void **state) {
     assert_int_equal(count, 2); // the product has a choice of its own
     assert_non_null(way);
     assert_true(way->asked && way->algorithm.data[0] == FT_GEMM_OWN && way->first_microseconds == 250 && way->microseconds == 0);
-    assert_int_equal(way->shape.activation, FT_ACT_GELU);
+    assert_int_equal(way->shape.kind, FT_ACT_GELU);
     assert_true(products_on_the_way_back() > 2 * (FT_GEMM_ROUNDS + 1)); // judged by itself
     assert_int_equal(products_on_the_way_back(), 0);
     way = choice_of(FT_GEMM_SLOPE, &count);
     assert_int_equal(count, 4);
     assert_true(way != NULL && way->asked && way->algorithm.data[0] == FT_GEMM_OWN && way->first_microseconds == 250 && way->microseconds == 0);
-    assert_true(way->shape.activation == FT_ACT_GELU && way->shape.trans_b == 0);
-    ft_gemm_choice kept[4];
+    assert_true(way->shape.kind == FT_ACT_GELU && way->shape.trans_b == 0);
+    assert_true(products_in_front_of_a_norm() > FT_GEMM_ROUNDS + 1); // its product, without a bias, is known: only the two ways are measured
+    assert_int_equal(products_in_front_of_a_norm(), 0);
+    way = choice_of(FT_GEMM_NORM, &count);
+    assert_true(way != NULL && way->asked && way->algorithm.data[0] == FT_GEMM_OWN && way->first_microseconds == 250 && way->shape.kind == 0);
+    assert_int_equal(count, ALL);
+    ft_gemm_choice kept[ALL];
     memcpy(kept, ft_gemms_choices(gpu, &count), sizeof kept);
     ft_gemms_forget(gpu);
     assert_int_equal(products_of_cublaslt(), 1); // as if nothing had been measured
     assert_int_equal(products_on_the_way_back(), 1);
+    assert_int_equal(products_in_front_of_a_norm(), 1);
     close_gpu();
 
     open_gpu(); // a later run takes it up, and measures nothing
-    good(ft_gemms_use(gpu, kept, 4));
+    good(ft_gemms_use(gpu, kept, ALL));
     assert_int_equal(products_of_cublaslt(), 0);
     assert_int_equal(products_on_the_way_back(), 0);
+    assert_int_equal(products_in_front_of_a_norm(), 0);
     close_gpu();
 
     open_gpu(); // one of the two
@@ -197,12 +251,13 @@ static void the_faster_one_is_taken(void **state) {
     close_gpu();
 
     open_gpu(); // in two, if that is what was measured
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < ALL; i++)
         if (kept[i].shape.epilogue != FT_GEMM_NO_EPILOGUE) kept[i].algorithm.data[0] = FT_GEMM_IN_TWO;
-    good(ft_gemms_use(gpu, kept, 4));
+    good(ft_gemms_use(gpu, kept, ALL));
     good(ft_gemms_measure(gpu));
     assert_int_equal(products_of_cublaslt(), 1);
     assert_int_equal(products_on_the_way_back(), 1);
+    assert_int_equal(products_in_front_of_a_norm(), 1);
     close_gpu();
 }
 
@@ -231,7 +286,7 @@ static void slower_ones_are_not(void **state) {
         ft_gemm_shape shape = ft_cuda_gemm_shape(product);
         bool own = !cases[i].own, found;
         shape.epilogue = FT_GEMM_ACTIVATION;
-        shape.activation = (int32_t)i;
+        shape.kind = (int32_t)i;
         ft_gemm_tuning *tuning = *ft_cuda_gemms_tuning(gpu);
         good(ft_gemm_tuning_measure_way(tuning, gpu, &shape, cases[i].in_two, cases[i].in_one, NULL, &own));
         assert_int_equal(own, cases[i].own);
@@ -250,8 +305,9 @@ static void slower_ones_are_not(void **state) {
 static void a_wrong_kernel_is_found(void **state) {
     static const struct {
         const char *kernel, *said;
-    } lost[] = {{"product_activation", "the product of bf16 at row 0"}, {"product_slope", "the product by gelu's slope of bf16 at row 0"}};
-    for (int n = 0; n < 4; n++) { // each found, then remembered
+    } lost[] = {{"product_activation", "the product of bf16 at row 0"}, {"product_slope", "the product by gelu's slope of bf16 at row 0"},
+                {"product_norm", "the sum with a residual of bf16 in bf16 at row 0"}};
+    for (int n = 0; n < 6; n++) { // each found, then remembered
         const int i = n % 2;
         if (i == 0) {
             good(ft_remove_tree(checks));
@@ -266,6 +322,8 @@ static void a_wrong_kernel_is_found(void **state) {
         assert_int_equal(products_of_cublaslt(), 1);
         (void)products_on_the_way_back();
         assert_int_equal(products_on_the_way_back(), 1);
+        (void)products_in_front_of_a_norm();
+        assert_int_equal(products_in_front_of_a_norm(), 1);
         assert_null(choice_of(FT_GEMM_EPILOGUES, &count));
         assert_int_equal(count, 2);
         if (strstr(ft_device_product_remark(gpu), told) == NULL) fail_msg("told is '%s'", ft_device_product_remark(gpu));
@@ -305,6 +363,7 @@ static void what_the_environment_says(void **state) {
     open_gpu();
     assert_int_equal(products_of_cublaslt(), 0); // unmeasured
     assert_int_equal(products_on_the_way_back(), 0);
+    assert_int_equal(products_in_front_of_a_norm(), 0);
     args.kind = FT_ACT_GELU_10; // for which there is none
     args.workspace.bytes = ft_product_activation_workspace(&gpu->target, &args);
     const uint64_t before = fake_lt_read().products;

@@ -2,6 +2,7 @@
 // planted_cases CASE ORDER. Judged as the tests of tests/emulator judge them; planted.py plants faults under it.
 // ctest: driver=fake
 #include "tests/emulator/typed_attention.h"
+#include "tests/emulator/typed_norm.h"
 #include "tests/emulator/typed_slope.h"
 
 typedef struct named_case {
@@ -41,6 +42,12 @@ static const named_case of_product = {product_name, "mma", 90, 2, 0, 0, 0, {0}, 
 static const char slope_name[] = "slope";
 static const slope_case the_slope = {200, 264, 300, 0, FT_ACT_GELU, Y_FOR_H, true};
 static const named_case of_slope = {slope_name, "mma", 90, 2, 0, 0, 0, {0}, 0, NONE, false, 0, 0, 0};
+// And with a norm of the sum behind it: of fp32 in the residual's place, beside s; of 16 bits.
+static const char norm_name[] = "norm", narrow_norm_name[] = "norm-16bit";
+static const norm_case the_norm = {200, 264, 300, 0, SUM_IN_STREAM, true, true, true, true, 0.1f, false};
+static const norm_case the_narrow_norm = {200, 264, 300, 0, SUM_IN_S, false, true, true, false, 0.1f, false};
+static const named_case of_norm = {norm_name, "mma", 90, 2, 0, 0, 0, {0}, 0, NONE, false, 0, 0, 0};
+static const named_case of_narrow_norm = {narrow_norm_name, "mma", 90, 2, 0, 0, 0, {0}, 0, NONE, false, 0, 0, 0};
 
 static const named_case *chosen;
 static simt_order order;
@@ -48,6 +55,7 @@ static simt_order order;
 static void test_case(void **state) {
     const ft_dtype dtype = FT_BF16;
     if (chosen == &of_slope) return check_slope(&the_slope, dtype, (int)order, 1);
+    if (chosen == &of_norm || chosen == &of_narrow_norm) return check_norm(chosen == &of_norm ? &the_norm : &the_narrow_norm, dtype, (int)order, 1);
     if (chosen == &of_product) return check_product(&the_product, dtype, (int)order, 1);
     attention_case c =
         typed_positions(dtype, chosen->heads, chosen->head_dim, chosen->sequences, chosen->lengths, false,
@@ -78,6 +86,8 @@ int main(int count, char **arguments) {
         if (strcmp(arguments[1], all_cases[i].name) == 0) chosen = &all_cases[i];
     if (found >= 0 && strcmp(arguments[1], product_name) == 0) chosen = &of_product;
     if (found >= 0 && strcmp(arguments[1], slope_name) == 0) chosen = &of_slope;
+    if (found >= 0 && strcmp(arguments[1], norm_name) == 0) chosen = &of_norm;
+    if (found >= 0 && strcmp(arguments[1], narrow_norm_name) == 0) chosen = &of_narrow_norm;
     if (chosen == NULL) {
         fprintf(stderr, "planted_cases CASE ORDER: no such case or order\n");
         return 2;

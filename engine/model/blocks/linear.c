@@ -3,6 +3,7 @@
 #include "engine/model/gradients/gradients.h"
 #include "engine/model/blocks/adapter.h"
 #include "engine/model/blocks/dora.h"
+#include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
 #include "engine/model/blocks/together.h"
 
@@ -214,6 +215,23 @@ ft_status ft_linear_slope(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, 
     if (status == FT_OK)
         status = run_slope(pass, kind, (ft_product_slope_args){.kind = behind.kind, .dout = dy, .w = w.rows, .h = behind.h, .dx = behind.dx, .y = behind.y,
                                                                .dbias = behind.dbias});
+    close_factor(pass, &w);
+    return status;
+}
+
+static ft_status run_normed(ft_pass *pass, ft_rows_kind kind, ft_product_norm_args args) {
+    ft_product_norm_args largest = args;
+    largest.x.rows = ft_pass_capacity(pass, kind);
+    largest.norm = ft_norm_largest(pass, kind, args.norm);
+    RUN_WITH_WORKSPACE(pass, product_norm, args, largest);
+}
+
+ft_status ft_linear_normed(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, const ft_norm *norm, const ft_norm_saved *saved,
+                           ft_layernorm_forward_args behind) {
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK)
+        status = run_normed(pass, kind, (ft_product_norm_args){.x = x, .w = w.rows, .norm = ft_norm_args(pass, norm, saved, behind)});
     close_factor(pass, &w);
     return status;
 }

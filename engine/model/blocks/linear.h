@@ -6,6 +6,7 @@
 #define FT_LINEAR_H
 
 #include "engine/model/blocks/layers.h"
+#include "kernels/ops/layernorm.h"
 
 // Parts [first, first + count) of all that `l` has, as a layer.
 ft_linear ft_linear_parts(const ft_linear *l, int first, int count);
@@ -21,6 +22,9 @@ bool ft_linear_may_activate(const ft_pass *pass, ft_rows_kind kind, const ft_lin
 ft_status ft_linear_activated(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_activation act, ft_tensor h, ft_tensor y);
 // dy W, and behind it the activation's way back, whose dy it is (dx is where it goes): as one op, of a layer that may activate.
 ft_status ft_linear_slope(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_activation_backward_args behind);
+// x W^T, and behind it the norm of what it is added to (`behind`, whose x is where the product goes; norm.h): as one op, of a layer that may activate.
+ft_status ft_linear_normed(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, const ft_norm *norm, const ft_norm_saved *saved,
+                           ft_layernorm_forward_args behind);
 // y = x W^T + bias, of a layer of one part; bias: [outputs] of y's type, which may be another than the layer's; absent: whoever reads y adds it.
 ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y);
 // dx (=|+=) dy W

@@ -23,13 +23,16 @@ void ft_norm_forget(ft_pass *pass, ft_norm_saved *saved) {
     ft_pass_free(pass, &saved->rstd);
 }
 
-ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
-                          ft_layernorm_forward_args args) {
+ft_layernorm_forward_args ft_norm_args(const ft_pass *pass, const ft_norm *norm, const ft_norm_saved *saved, ft_layernorm_forward_args args) {
     if (saved != NULL) args.mean = saved->mean, args.rstd = saved->rstd;
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
     args.beta = norm->beta >= 0 ? ft_parameter_weight(&pass->model->parameters, norm->beta) : ft_absent();
     args.epsilon = pass->model->epsilon;
     args.rms = norm->rms;
+    return args;
+}
+
+ft_layernorm_forward_args ft_norm_largest(const ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args) {
     ft_layernorm_forward_args largest = args;
     int64_t rows = ft_pass_capacity(pass, kind);
     largest.x.rows = largest.y.rows = rows;
@@ -39,6 +42,13 @@ ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm,
     if (args.stream.data != NULL) largest.stream.rows = rows;
     if (args.mean.data != NULL) largest.mean.cols = rows;
     if (args.rstd.data != NULL) largest.rstd.cols = rows;
+    return largest;
+}
+
+ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
+                          ft_layernorm_forward_args args) {
+    args = ft_norm_args(pass, norm, saved, args);
+    ft_layernorm_forward_args largest = ft_norm_largest(pass, kind, args);
     RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);
 }
 

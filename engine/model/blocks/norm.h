@@ -12,6 +12,9 @@ void ft_norm_forget(ft_pass *pass, ft_norm_saved *saved);
 // saved NULL: nothing is kept.
 ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
                           ft_layernorm_forward_args args);
+// The same arguments for whoever runs the norm as part of another op, and those of the largest micro-batch.
+ft_layernorm_forward_args ft_norm_args(const ft_pass *pass, const ft_norm *norm, const ft_norm_saved *saved, ft_layernorm_forward_args args);
+ft_layernorm_forward_args ft_norm_largest(const ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args);
 ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
                            ft_layernorm_backward_args args);
 

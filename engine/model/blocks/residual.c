@@ -55,20 +55,22 @@ ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, 
     const ft_rows_kind of = ft_layer_rows(pass, layer);
     FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, kind->sum, &saved->sum));
     FT_TRY(ft_norm_keep(pass, of, layer, names[block][0], &saved->norm));
-    const bool scales = l->scale[block] >= 0;
+    const bool scales = l->scale[block] >= 0, stream = pass->model->family->norms_in_front;
+    // With fp32 rows behind norms there is no kernel of our own (product_norm.h).
+    const bool in_one = !scales && (stream || wide.data == NULL) && ft_linear_may_activate(pass, of, last);
     if (scales) FT_TRY(scaled_product(pass, layer, block, of, a, saved));
-    else FT_TRY(ft_linear_product(pass, of, last, a, ft_absent(), saved->sum));
+    else if (!in_one) FT_TRY(ft_linear_product(pass, of, last, a, ft_absent(), saved->sum));
     FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, names[block][1], y));
-    const bool stream = pass->model->family->norms_in_front;
-    return ft_norm_forward(pass, of, &l->norm[block], &saved->norm,
-                           (ft_layernorm_forward_args){.x = saved->sum,
-                                                       .bias = scales ? ft_absent() : ft_linear_bias(pass, last),
-                                                       .residual = wide.data != NULL ? wide : rows,
-                                                       .dropout = dropout_of(pass, layer, kind),
-                                                       .s = saved->sum,
-                                                       .y = *y,
-                                                       .wide = stream ? ft_absent() : wide,
-                                                       .stream = stream ? wide : ft_absent()});
+    const ft_layernorm_forward_args args = {.x = saved->sum,
+                                            .bias = scales ? ft_absent() : ft_linear_bias(pass, last),
+                                            .residual = wide.data != NULL ? wide : rows,
+                                            .dropout = dropout_of(pass, layer, kind),
+                                            .s = saved->sum,
+                                            .y = *y,
+                                            .wide = stream ? ft_absent() : wide,
+                                            .stream = stream ? wide : ft_absent()};
+    if (in_one) return ft_linear_normed(pass, of, last, a, &l->norm[block], &saved->norm, args);
+    return ft_norm_forward(pass, of, &l->norm[block], &saved->norm, args);
 }
 
 // The gradient of the product is a tensor of its own when there is dropout or it has another type, else that of the rows.

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FORMAT_VERSION = 3, LOOK_EVERY = 100 }; // 2: products with an activation are measured, too; 3: those with its slope; milliseconds
+enum { FORMAT_VERSION = 4, LOOK_EVERY = 100 }; // 2: products with an activation are measured, too; 3: those with its slope; 4: those with a norm; milliseconds
 
 // ---- the file ---------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAIN_VERSION = 1, ACTIVATION_VERSION, FORMAT_VERSION, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
+enum { PLAIN_VERSION = 1, FORMAT_VERSION = PLAIN_VERSION + FT_GEMM_EPILOGUES - 1, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
 
 static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
 static const char *const biases[] = {"none", "in place", "copied"}; // ft_gemm_bias
-static const char *const epilogues[] = {"none", "activation", "slope"}; // ft_gemm_epilogue
+static const char *const epilogues[] = {"none", "activation", "slope", "norm"}; // ft_gemm_epilogue
+static const char *const sums[] = {"16 bits", "fp32", "16 bits, dropout", "fp32, dropout"}; // that a norm reads: FT_GEMM_SUM_FLOATS, FT_GEMM_SUM_DROPS
 static const char *const ways[] = {"in two", "own"}; // of a product that has one
 
 // ---- from the file ------------------------------------------------------------------------------------------------------
@@ -58,15 +59,21 @@ static int32_t number_of(const char *word, const char *const *list, int32_t coun
 }
 
 static ft_status read_epilogue(const json_t *object, const char *path, size_t index, const char *algorithm, ft_gemm_choice *out) {
-    const char *epilogue, *activation;
-    ft_activation kind;
+    const char *epilogue, *kind;
     FT_TRY(ft_json_string(object, path, "epilogue", "", &epilogue));
-    FT_TRY(ft_json_string(object, path, "activation", "", &activation));
     out->shape.epilogue = number_of(epilogue, epilogues, FT_GEMM_EPILOGUES);
     if (out->shape.epilogue == FT_GEMM_EPILOGUES || out->shape.epilogue == FT_GEMM_NO_EPILOGUE)
-        return bad(path, index, "epilogue is activation or slope");
-    FT_TRY(ft_activation_from_name(activation, &kind));
-    out->shape.activation = (int32_t)kind;
+        return bad(path, index, "epilogue is activation, slope or norm");
+    if (out->shape.epilogue == FT_GEMM_NORM) {
+        FT_TRY(ft_json_string(object, path, "sum", "", &kind));
+        out->shape.kind = number_of(kind, sums, FT_GEMM_SUMS);
+        if (out->shape.kind == FT_GEMM_SUMS) return bad(path, index, "sum is 16 bits or fp32, with dropout or without");
+    } else {
+        ft_activation activation;
+        FT_TRY(ft_json_string(object, path, "activation", "", &kind));
+        FT_TRY(ft_activation_from_name(kind, &activation));
+        out->shape.kind = (int32_t)activation;
+    }
     out->algorithm.data[0] = (uint64_t)number_of(algorithm, ways, 2);
     return out->algorithm.data[0] < 2 ? FT_OK : bad(path, index, "algorithm of a product with an epilogue is in two or own");
 }
@@ -207,14 +214,14 @@ json_t *ft_gemm_product_json(const ft_gemm_choice *c) {
     const unsigned char *bytes = (const unsigned char *)&c->algorithm;
     char algorithm[2 * sizeof c->algorithm + 1];
     for (size_t i = 0; i < sizeof c->algorithm; i++) snprintf(algorithm + 2 * i, 3, "%02x", bytes[i]);
-    const bool plain = s->epilogue == FT_GEMM_NO_EPILOGUE;
+    const bool plain = s->epilogue == FT_GEMM_NO_EPILOGUE, of_sum = s->epilogue == FT_GEMM_NORM;
+    const char *kind = plain ? NULL : of_sum ? sums[s->kind] : ft_activation_name((ft_activation)s->kind);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:[s, s, s], s:[i, i, i], s:[b, b], s:b, s:s, s:s, s:o, s:o, s:s*, s:s*}", "m", (json_int_t)s->m, "n",
                      (json_int_t)s->n, "k", (json_int_t)s->k, "lda", (json_int_t)s->lda, "ldb", (json_int_t)s->ldb, "ldc", (json_int_t)s->ldc,
                      "types", ft_dtype_name((ft_dtype)s->a), ft_dtype_name((ft_dtype)s->b), ft_dtype_name((ft_dtype)s->c), "align", s->align_a,
                      s->align_b, s->align_c, "transposed", s->trans_a, s->trans_b, "accumulate", s->accumulate, "bias", biases[s->bias], "algorithm",
                      plain ? algorithm : ways[c->algorithm.data[0] == FT_GEMM_OWN], "microseconds", ft_json_rounded(c->microseconds, 5), "first_microseconds",
-                     ft_json_rounded(c->first_microseconds, 5), "epilogue", plain ? NULL : epilogues[s->epilogue], "activation",
-                     plain ? NULL : ft_activation_name((ft_activation)s->activation));
+                     ft_json_rounded(c->first_microseconds, 5), "epilogue", plain ? NULL : epilogues[s->epilogue], of_sum ? "sum" : "activation", kind);
 }
 
 ft_status ft_gemm_tuning_save(const ft_device *device, const char *path, size_t *products) {

@@ -7,7 +7,8 @@
 //
 // Of a product with what follows it in one op (kernels/ops/product_activation.h) there is a row of its own, with "epilogue": "activation",
 // "activation": "gelu", and as algorithm "own" or "in two", whichever was faster; format_version is 2 then. Of one that is multiplied by the slope
-// of an activation (product_slope.h) the epilogue is "slope"; format_version is 3 then.
+// of an activation (product_slope.h) the epilogue is "slope"; format_version is 3 then. Of one whose sum with a residual goes into a norm (product_norm.h) it is
+// "norm", with "sum": "16 bits", for the type of the sum, and ", dropout" where there is some; format_version is 4 then.
 //
 // It belongs to one kind of chip and one release of cuBLASLt, and is refused elsewhere; "driver" is only told. Shapes that are not in it are the
 // heuristic's, as without a file. A run's result depends on the choices: their hash is in run.json and in checkpoints.

@@ -9,7 +9,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/tiles/bf16_lanes.h"
 #include "kernels/cpu/isa/tiles/row_dropout.h"
-#include "kernels/ops/layernorm.h"
+#include "kernels/ops/backend.h"
 
 #include <math.h>
 
@@ -124,6 +124,14 @@ FT_ISA_OP(layernorm_forward) {
     const bool halves = args->y.dtype == FT_BF16, narrow = args->residual.dtype == FT_BF16 || args->stream.dtype == FT_BF16;
     ft_pool_run(cpu->pool, job.shares, !halves ? forward_task : narrow ? forward_narrow_task : forward_half_task, &job);
     return FT_OK;
+}
+
+FT_ISA_OP(product_norm) {
+    FT_TRY(ft_product_norm_check(&ft_cpu_of(device)->target, args));
+    const ft_gemm_args product = ft_product_norm_product(args);
+    const ft_layernorm_forward_args rest = ft_product_norm_rest(args);
+    FT_TRY(FT_RUN(device, gemm, &product));
+    return FT_RUN(device, layernorm_forward, &rest);
 }
 
 // ---- backward -------------------------------------------------------------------------------------------------------

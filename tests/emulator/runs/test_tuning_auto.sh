@@ -286,28 +286,29 @@ for trial in "${trials[@]}"; do
 done
 [ "$(cat "${trials[@]/run.json/train.log}" | grep -c 'measured in')" = 1 ] || fail "measured by other than one trial"
 
-# ---- a product with its activation, or with its slope, in one kernel of ours, on compute capability 9.0 ----------------------------
+# ---- a product with its activation, its slope or a norm, in one kernel of ours, on compute capability 9.0 ----------------------------
 # By the fake clock emulated kernels take no time, so that ours is the faster one wherever it may be measured.
 rm -r "$cache"
 nine() { FAKE_CUDA=version=13000,memory=1073741824,capability=90 FTENGINE_ATTENTION=mma trains "$@"; }
-in_16=(train.precision=bf16 device.gemm_tuning=)
-auto=(train.precision=bf16)
+in_16=(train.precision=bf16 train.residual=16bit device.gemm_tuning=)
+auto=(train.precision=bf16 train.residual=16bit)
 products() { sed -n 's/^cublasLt products by algorithm: //p' report | tr ' ' '\n' | awk '{n += $1} END {print n}'; }
 # A run that may not measure ours, or takes it unmeasured, leaves a file of its own behind: the next one measures all the same.
 FTENGINE_PRODUCTS=cublaslt nine library "${auto[@]}"
 FTENGINE_PRODUCTS=own nine ours "${auto[@]}"
 [ "$(count)" = 2 ] || fail "not a file for each way: $(files)"
 nine ways "${auto[@]}"
-says "products with an activation or its slope are one kernel of our own, which was faster"
+says "products with an activation, its slope or a norm are one kernel of our own, which was faster"
 [ "$(count)" = 3 ] || fail "measured by another way is taken for measured: $(files)"
 [ "$(for d in library ours ways; do json $d/run.json 'd["products"]'; done | tr '\n' ' ')" = "cublaslt own measured " ] || fail "run.json: other ways"
 python3 - library ours ways <<'PYTHON' || fail "other choices: $(head -c 600 ways/gemm_tuning.json)"
 import json, sys
 library, ours, ways = (json.load(open(d + "/gemm_tuning.json")) for d in sys.argv[1:])
-assert (library["format_version"], ours["format_version"], ways["format_version"]) == (1, 1, 3)
+assert (library["format_version"], ours["format_version"], ways["format_version"]) == (1, 1, 4)
 rows = [p for p in ways["products"] if "epilogue" in p]
-assert rows and all((p["activation"], p["algorithm"], p["microseconds"]) == ("gelu", "own", 0) for p in rows), rows
-assert {p["epilogue"] for p in rows} == {"activation", "slope"} and all(p["transposed"] == [False, p["epilogue"] == "activation"] for p in rows), rows
+assert rows and all((p["algorithm"], p["microseconds"]) == ("own", 0) for p in rows), rows
+assert all(p["sum"] == "16 bits, dropout" if p["epilogue"] == "norm" else p["activation"] == "gelu" for p in rows), rows
+assert {p["epilogue"] for p in rows} == {"activation", "slope", "norm"} and all(p["transposed"] == [False, p["epilogue"] != "slope"] for p in rows), rows
 assert not any("epilogue" in p for p in library["products"] + ours["products"])
 PYTHON
 nine later "${auto[@]}"
@@ -321,16 +322,16 @@ nine again_plain "${in_16[@]}" train.gradient_checkpointing=on
 without=$(products)
 nine again "${in_16[@]}" device.gemm_tuning=ways/gemm_tuning.json train.gradient_checkpointing=on
 again=$((without - $(products)))
-# Of two layers the first is computed again, in the 105 micro-batches of the size that was measured.
-[ "$saved" -gt 0 ] && [ "$again" = $((saved + 105)) ] || fail "$saved products are ours, and $again where they are computed again"
+# Of two layers the first is computed again, with its three products of ours, in the 105 micro-batches of the size that was measured.
+[ "$saved" -gt 0 ] && [ "$again" = $((saved + 3 * 105)) ] || fail "$saved products are ours, and $again where they are computed again"
 cmp file/model/model.safetensors again/model/model.safetensors || fail "computed again, the model is another one"
-# One that was written when there was none for the way back: ours forward alone. Of a later form it is refused.
+# One that was written when there was none but for activations: ours there alone. Of a later form it is refused.
 python3 - <<'PYTHON'
 import json
 ways = json.load(open("ways/gemm_tuning.json"))
-ways["products"] = [p for p in ways["products"] if p.get("epilogue") != "slope"]
+ways["products"] = [p for p in ways["products"] if p.get("epilogue") not in ("slope", "norm")]
 json.dump(ways | {"format_version": 2}, open("forward.json", "w"))
-json.dump(ways | {"format_version": 4}, open("later.json", "w"))
+json.dump(ways | {"format_version": 5}, open("later.json", "w"))
 PYTHON
 nine plain_again "${in_16[@]}"
 without=$(products)
@@ -339,7 +340,7 @@ forward=$((without - $(products)))
 [ "$forward" -gt 0 ] && [ "$forward" -lt "$saved" ] || fail "$forward products are ours forward, and $saved in all"
 # shellcheck disable=SC2086
 FAKE_CUDA=version=13000,memory=1073741824,capability=90 expect 2 "$FTENGINE" train $run output.dir=later_form "${in_16[@]}" device.gemm_tuning=later.json
-one_error "format_version 4, this program reads 1 to 3"
+one_error "format_version 5, this program reads 1 to 4"
 # shellcheck disable=SC2086
 FAKE_CUDA=version=13000,memory=1073741824,capability=90 FTENGINE_ATTENTION=mma "$FTENGINE" train $run "${auto[@]}" output.dir=resumed output.save_steps=8 \
     >resumed.out 2>resumed.err </dev/null &
@@ -359,4 +360,8 @@ sed 's/"algorithm": "own"/"algorithm": "owm"/' ways/gemm_tuning.json >bad.json
 # shellcheck disable=SC2086
 FAKE_CUDA=version=13000,memory=1073741824,capability=90 expect 2 "$FTENGINE" train $run output.dir=bad "${in_16[@]}" device.gemm_tuning=bad.json
 one_error "algorithm of a product with an epilogue is in two or own"
+sed 's/"sum": "16 bits, dropout"/"sum": "15 bits"/' ways/gemm_tuning.json >bad.json
+# shellcheck disable=SC2086
+FAKE_CUDA=version=13000,memory=1073741824,capability=90 expect 2 "$FTENGINE" train $run output.dir=bad "${in_16[@]}" device.gemm_tuning=bad.json
+one_error "sum is 16 bits or fp32, with dropout or without"
 exit 0

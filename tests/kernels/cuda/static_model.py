@@ -104,7 +104,8 @@ HYBRID_SHARED, HYBRID_THREADS = 4 * 32 * 128 + 7 * 64 * 128 + 8 * 16 * 72 * 2 + 
 HYBRID["disentangled_warpgroup_forward"] = (r"disentangled_warpgroup_forwardI13__nv_bfloat16", "disentangled_forward")
 FORWARD_SHARED = 7 * 32 * 128 + 12 * 16 * 72 * 2
 # Products of our own: name, pattern, warps of the epilogue; tiles, threads and bytes of shared memory as in kernels/cuda/products/tiles.h
-PRODUCTS = {"product_activation": (r"product_activationI13__nv_bfloat16E", 3), "product_slope": (r"product_slopeI13__nv_bfloat16E", 3)}
+PRODUCTS = {"product_activation": (r"product_activationI13__nv_bfloat16E", 3), "product_slope": (r"product_slopeI13__nv_bfloat16E", 3),
+            "product_norm": (r"product_normI13__nv_bfloat16S", 3), "product_norm, fp32 sum": (r"product_normI13__nv_bfloat16fE", 3)}
 PRODUCT_TERMS, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STAGE, PRODUCT_THREADS, PRODUCT_SHARED = 1024, 128, 256, 49152, 384, 3 * 49152 + 65536 + 2048 + 80
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
@@ -161,6 +162,7 @@ MISSES = {  # "chip kernel [head size]": the least part that is let pass, and wh
        for arch, side, least in (("sm_80", "queries", 0.51), ("sm_80", "keys", 0.53), ("sm_90a", "queries", 0.40), ("sm_90a", "keys", 0.42))},
 }
 PHILOX = re.compile(r"0x2da92e6d|0xd256d193")  # its multiplier: what dropout of scores costs
+ROW_PHILOX = re.compile(r"0x2daee0ad|0xd2511f53|0x326172a9|0xcd9e8d57")  # those of dropout of rows
 
 
 def cycles(texts, chip):
@@ -351,11 +353,14 @@ def product_rows(code, registers):
             out = [i for i, (a, t) in enumerate(body) if a > main[1] and base(t) == "STS"]
             way = [t for a, t in body[next(i for i, (a, _) in enumerate(body) if a > main[1]) : out[PRODUCT_COLUMNS // 4 - 1] + 1]]
             # a unit of eight numbers of a row a lane, or several of them in a turn (which reads as many staged ones), by the dearest formula that has an
-            # exponential, a reciprocal and no branch: erf's GELU
-            rows = [[t for _, t in turn(body, *l, lambda t: base(t) in ("STG", "LDS"))] for l in around if {"STG", "LDS"} <= kinds(body, l)
+            # exponential, a reciprocal and no branch: erf's GELU; in front of a norm, with dropout and the next rows asked for
+            drops = title.startswith("product_norm")
+            liked = lambda t: base(t) in ("STG", "LDS") or (drops and (base(t) == "LDG" or ROW_PHILOX.search(t)))  # noqa: E731
+            rows = [[t for _, t in turn(body, *l, liked)] for l in around if {"STG", "LDS"} <= kinds(body, l)
                     and not any(inside(m, l) for m in around) and "HGMMA" not in kinds(body, l)]
             number = lambda texts, kind: sum(base(t) == kind for t in texts)  # noqa: E731
-            unit = max((texts for texts in rows if number(texts, "MUFU") == 16 * number(texts, "LDS")), key=lambda t: number(t, "FFMA"))
+            assert not drops or all(sum(bool(ROW_PHILOX.search(t)) for t in texts) >= 10 * number(texts, "LDS") for texts in rows), f"{title}: rows without dropout"
+            unit = max((texts for texts in rows if drops or number(texts, "MUFU") == 16 * number(texts, "LDS")), key=lambda t: number(t, "FFMA"))
             units = number(unit, "LDS")
             staged = 2 * PRODUCT_ROWS * PRODUCT_COLUMNS * 2 / 128
             tile = {"tensor": 2 * turns * pipes["tensor"], "shared": turns * (2 * pipes["shared"] + PRODUCT_STAGE / 128) + staged, "issue": 2 * turns * pipes["issue"]}
