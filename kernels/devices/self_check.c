@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { VERSION = 3 }; // of what is checked: another one forgets all verdicts
+enum { VERSION = 4 }; // of what is checked: another one forgets all verdicts
 
 // Checked one after the other, each judged by itself: disentangled attention's two with the other one on mma.sync.
 // Tensor memory, on other chips, has a verdict of its own.
@@ -23,52 +23,55 @@ typedef enum part { STANDARD, BACKWARD, FORWARD, PARTS, TENSOR_MEMORY = PARTS } 
 
 // ---- one case ------------------------------------------------------------------------------------------------------
 
-// A block of 128 rows and one that is nearly empty, two tiles of keys; a sequence of three behind it, whose rows follow
-// in memory.
-enum { SEQUENCES = 2, ROWS = 133, ROOM = 1 << 21 };
-static const int32_t bounds[SEQUENCES + 1] = {0, 130, ROWS}, slots[SEQUENCES + 1] = {3, 1, 0};
+// A block of 128 rows and one that is nearly empty, two tiles of keys, or so many that buffers are filled again; a sequence of three behind it, whose
+// rows follow in memory.
+enum { SEQUENCES = 2, SHORT = 3, BOUNDS_BYTES = (SEQUENCES + 1) * (int)sizeof(int32_t), ROOM = 1 << 21 };
+static const int32_t slots[SEQUENCES + 1] = {3, 1, 0};
 static const ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.5f, .loss_scale = 1};
 
 // Positions of disentangled attention: five distances each share a row of the tables.
 enum { REACH = 129, POSITIONS = 2 * REACH / 5 + 1, POSITIONS_BYTES = (2 * REACH + 1) * (int)sizeof(int32_t) };
 
-// Every instance once; dropout, which is none's own, in some.
+// Every instance once; dropout, which is none's own, in some. queries, keys: of the first sequence. The three buffers of warpgroups' forward have tiles
+// of 128 keys, of 64 where heads of 128 are causal: with heads of either width, causal or not, one case fills some twice.
 typedef struct attention_check {
     ft_dtype dtype;
-    int32_t head_dim, heads;
+    int32_t head_dim, heads, queries, keys;
     bool shared; // keys and values of all heads, and causal
     float dropout;
     bool positions; // of disentangled attention
 } attention_check;
 static const attention_check checks[] = {
-    {FT_BF16, 64, 1, false, 0, false},   {FT_F16, 64, 1, false, 0.1f, false}, {FT_BF16, 64, 2, true, 0.1f, false},
-    {FT_F16, 64, 2, true, 0, false},     {FT_BF16, 128, 1, false, 0, false},  {FT_F16, 128, 1, false, 0.1f, false},
-    {FT_BF16, 128, 2, true, 0, false},   {FT_F16, 128, 2, true, 0, false},    {FT_BF16, 64, 1, false, 0.1f, true},
-    {FT_F16, 64, 2, false, 0, true},
+    {FT_BF16, 64, 1, 130, 130, false, 0, false},   {FT_F16, 64, 1, 130, 520, false, 0.1f, false}, {FT_BF16, 64, 2, 450, 450, true, 0.1f, false},
+    {FT_F16, 64, 2, 130, 130, true, 0, false},     {FT_BF16, 128, 1, 130, 520, false, 0, false},  {FT_F16, 128, 1, 130, 130, false, 0.1f, false},
+    {FT_BF16, 128, 2, 130, 130, true, 0, false},   {FT_F16, 128, 2, 300, 300, true, 0, false},    {FT_BF16, 64, 1, 130, 130, false, 0.1f, true},
+    {FT_F16, 64, 2, 130, 130, false, 0, true},
 };
 
 // Where things lie in the buffer: what is read, then what is written.
 typedef struct places {
-    unsigned char *step, *bounds, *slots, *positions, *qkv, *dout, *tables, *results, *lse, *gradients, *dtables, *scratch;
+    unsigned char *step, *of_queries, *of_keys, *slots, *positions, *qkv, *dout, *tables, *results, *lse, *gradients, *dtables, *scratch;
     size_t qkv_bytes, out_bytes, lse_bytes, gradient_bytes, tables_bytes, dtables_bytes, scratch_bytes, results_bytes;
 } places;
 
 static int64_t hidden_of(const attention_check *c) { return (int64_t)c->heads * c->head_dim; }
 static int64_t narrow_of(const attention_check *c) { return c->shared ? c->head_dim : hidden_of(c); }
 static int64_t columns_of(const attention_check *c) { return hidden_of(c) + 2 * narrow_of(c); }
+static int64_t queries_of(const attention_check *c) { return c->queries + SHORT; }
+static int64_t keys_of(const attention_check *c) { return c->keys + SHORT; } // in whose rows queries lie too, the first of them
 
 static places place_all(const attention_check *c, unsigned char *first) {
     unsigned char *at = first;
-    places p = {.qkv_bytes = (size_t)(ROWS * columns_of(c)) * sizeof(uint16_t),
-                .out_bytes = (size_t)(ROWS * hidden_of(c)) * sizeof(uint16_t),
-                .lse_bytes = (size_t)(ROWS * c->heads) * sizeof(float)};
+    places p = {.qkv_bytes = (size_t)(keys_of(c) * columns_of(c)) * sizeof(uint16_t),
+                .out_bytes = (size_t)(queries_of(c) * hidden_of(c)) * sizeof(uint16_t),
+                .lse_bytes = (size_t)(queries_of(c) * c->heads) * sizeof(float)};
     p.gradient_bytes = p.qkv_bytes;
     p.tables_bytes = c->positions ? (size_t)(2 * POSITIONS * hidden_of(c)) * sizeof(uint16_t) : 0; // for keys, for queries
     p.dtables_bytes = c->positions ? (size_t)(2 * POSITIONS * hidden_of(c)) * sizeof(float) : 0;
     const struct {
         unsigned char **place;
         size_t bytes;
-    } all[] = {{&p.step, sizeof step},         {&p.bounds, sizeof bounds}, {&p.slots, sizeof slots},
+    } all[] = {{&p.step, sizeof step},         {&p.of_queries, BOUNDS_BYTES}, {&p.of_keys, BOUNDS_BYTES}, {&p.slots, sizeof slots},
                {&p.positions, POSITIONS_BYTES}, {&p.qkv, p.qkv_bytes},      {&p.dout, p.out_bytes},
                {&p.tables, p.tables_bytes},    {&p.results, p.out_bytes},  {&p.lse, p.lse_bytes},
                {&p.gradients, p.gradient_bytes}, {&p.dtables, p.dtables_bytes}, {&p.scratch, 0}};
@@ -128,16 +131,15 @@ static ft_status run_positions(ft_device *d, const attention_check *c, const pla
 static ft_status run(ft_cuda *cuda, const attention_check *c, const places *p, void *results) {
     ft_device *d = &cuda->device;
     const int64_t hidden = hidden_of(c), narrow = narrow_of(c), cols = columns_of(c);
-    const ft_tensor qkv = ft_matrix(p->qkv, ROWS, cols, c->dtype),
-                    gradients = ft_matrix(p->gradients, ROWS, cols, c->dtype);
+    const ft_tensor qkv = ft_matrix(p->qkv, keys_of(c), cols, c->dtype), gradients = ft_matrix(p->gradients, keys_of(c), cols, c->dtype);
     const ft_attention_forward_args forward = {
         .shape = {.heads = c->heads,
                   .head_dim = c->head_dim,
                   .sequences = SEQUENCES,
-                  .max_queries = bounds[1],
-                  .max_keys = bounds[1],
-                  .cu_queries = (const int32_t *)(void *)p->bounds,
-                  .cu_keys = (const int32_t *)(void *)p->bounds,
+                  .max_queries = c->queries,
+                  .max_keys = c->keys,
+                  .cu_queries = (const int32_t *)(void *)p->of_queries,
+                  .cu_keys = (const int32_t *)(void *)p->of_keys,
                   .scale = 1 / sqrtf((float)c->head_dim * (c->positions ? 3 : 1)),
                   .causal = c->shared,
                   .key_heads = c->shared ? 1 : 0,
@@ -146,19 +148,19 @@ static ft_status run(ft_cuda *cuda, const attention_check *c, const places *p, v
                               .site = FT_SITE_ATTENTION,
                               .step = (const ft_step_state *)(void *)p->step,
                               .sequence_slot = (const int32_t *)(void *)p->slots}},
-        .q = ft_columns(qkv, 0, hidden),
+        .q = ft_rows(ft_columns(qkv, 0, hidden), 0, queries_of(c)),
         .k = ft_columns(qkv, hidden, narrow),
         .v = ft_columns(qkv, hidden + narrow, narrow),
-        .out = ft_matrix(p->results, ROWS, hidden, c->dtype),
-        .lse = ft_matrix(p->lse, ROWS, c->heads, FT_F32)};
+        .out = ft_matrix(p->results, queries_of(c), hidden, c->dtype),
+        .lse = ft_matrix(p->lse, queries_of(c), c->heads, FT_F32)};
     const ft_attention_backward_args backward = {.shape = forward.shape,
                                                  .q = forward.q,
                                                  .k = forward.k,
                                                  .v = forward.v,
                                                  .out = forward.out,
                                                  .lse = forward.lse,
-                                                 .dout = ft_matrix(p->dout, ROWS, hidden, c->dtype),
-                                                 .dq = ft_columns(gradients, 0, hidden),
+                                                 .dout = ft_matrix(p->dout, queries_of(c), hidden, c->dtype),
+                                                 .dq = ft_rows(ft_columns(gradients, 0, hidden), 0, queries_of(c)),
                                                  .dk = ft_columns(gradients, hidden, narrow),
                                                  .dv = ft_columns(gradients, hidden + narrow, narrow),
                                                  .workspace = {p->scratch, p->scratch_bytes}};
@@ -183,15 +185,15 @@ static float number_of(ft_dtype dtype, const unsigned char *matrix, int64_t i) {
     return x;
 }
 
-// The worst row of a head in columns [first, first + width), as a part of that row of `want`, or of a quarter of the
+// The worst of `rows` rows of a head in columns [first, first + width), as a part of that row of `want`, or of a quarter of the
 // mean row where it is less: a gradient is a difference of sums and may be next to nothing. Infinite where one is no
 // number.
-static double worst_row(const attention_check *c, const unsigned char *got, const unsigned char *want, int64_t stride,
-                        int64_t first, int64_t width) {
+static double worst_row(const attention_check *c, const unsigned char *got, const unsigned char *want, int64_t rows,
+                        int64_t stride, int64_t first, int64_t width) {
     const int64_t heads = width / c->head_dim;
     double mean = 0, worst = 0;
     for (int judging = 0; judging < 2; judging++)
-        for (int64_t i = 0; i < ROWS * heads; i++) {
+        for (int64_t i = 0; i < rows * heads; i++) {
             const int64_t at = i / heads * stride + first + i % heads * c->head_dim;
             double square = 0, off = 0;
             for (int64_t e = at; e < at + c->head_dim; e++) {
@@ -201,7 +203,7 @@ static double worst_row(const attention_check *c, const unsigned char *got, cons
                 off += difference * difference;
             }
             if (!judging)
-                mean += square / (double)(ROWS * heads);
+                mean += square / (double)(rows * heads);
             else
                 worst = fmax(worst, isfinite(off) ? sqrt(off / fmax(square, mean / 16)) : INFINITY);
         }
@@ -221,9 +223,9 @@ static double off_tables(const attention_check *c, const unsigned char *got, con
     return isfinite(off) ? sqrt(off / square) : INFINITY;
 }
 
-static double worst_lse(const unsigned char *got, const unsigned char *want, int32_t heads) {
+static double worst_lse(const unsigned char *got, const unsigned char *want, int64_t count) {
     double worst = 0;
-    for (size_t i = 0; i < (size_t)(ROWS * heads); i++) {
+    for (size_t i = 0; i < (size_t)count; i++) {
         float x, y;
         memcpy(&x, got + i * sizeof x, sizeof x);
         memcpy(&y, want + i * sizeof y, sizeof y);
@@ -237,18 +239,18 @@ static double worst_lse(const unsigned char *got, const unsigned char *want, int
 // `what` is "" where they are not.
 static void judge(const attention_check *c, const places *p, const unsigned char *got, const unsigned char *want,
                   char what[FT_VERDICT_TEXT]) {
-    const int64_t hidden = hidden_of(c), narrow = narrow_of(c), cols = columns_of(c);
+    const int64_t hidden = hidden_of(c), narrow = narrow_of(c), cols = columns_of(c), queries = queries_of(c), keys = keys_of(c);
     const size_t lse = (size_t)(p->lse - p->results), gradients = (size_t)(p->gradients - p->results),
                  tables = (size_t)(p->dtables - p->results);
     const double unit = c->dtype == FT_BF16 ? 0x1p-7 : 0x1p-10;
     const struct {
         const char *name;
         double worst, allowed;
-    } parts[] = {{"out", worst_row(c, got, want, hidden, 0, hidden), 2 * unit},
-                 {"lse", worst_lse(got + lse, want + lse, c->heads), 1e-3},
-                 {"dq", worst_row(c, got + gradients, want + gradients, cols, 0, hidden), 4 * unit},
-                 {"dk", worst_row(c, got + gradients, want + gradients, cols, hidden, narrow), 4 * unit},
-                 {"dv", worst_row(c, got + gradients, want + gradients, cols, hidden + narrow, narrow), 4 * unit},
+    } parts[] = {{"out", worst_row(c, got, want, queries, hidden, 0, hidden), 2 * unit},
+                 {"lse", worst_lse(got + lse, want + lse, queries * c->heads), 1e-3},
+                 {"dq", worst_row(c, got + gradients, want + gradients, queries, cols, 0, hidden), 4 * unit},
+                 {"dk", worst_row(c, got + gradients, want + gradients, keys, cols, hidden, narrow), 4 * unit},
+                 {"dv", worst_row(c, got + gradients, want + gradients, keys, cols, hidden + narrow, narrow), 4 * unit},
                  {"the tables' gradient", c->positions ? off_tables(c, got + tables, want + tables) : 0, unit}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts && what[0] == '\0'; i++)
         if (!(parts[i].worst <= parts[i].allowed))
@@ -272,11 +274,13 @@ static ft_status check_one(ft_cuda *cuda, const attention_check *c, part which, 
     ft_device *d = &cuda->device;
     const places p = place_all(c, on_device);
     uint64_t state = 1;
+    const int32_t of_queries[SEQUENCES + 1] = {0, c->queries, c->queries + SHORT}, of_keys[SEQUENCES + 1] = {0, c->keys, c->keys + SHORT};
     int32_t position_of[2 * REACH + 1]; // until the copies are done
     uint16_t *drawn = (uint16_t *)(void *)on_host;
     unsigned char *got = on_host, *want = on_host + ROOM;
     FT_TRY(d->functions->upload(d, p.step, &step, sizeof step));
-    FT_TRY(d->functions->upload(d, p.bounds, bounds, sizeof bounds));
+    FT_TRY(d->functions->upload(d, p.of_queries, of_queries, sizeof of_queries));
+    FT_TRY(d->functions->upload(d, p.of_keys, of_keys, sizeof of_keys));
     FT_TRY(d->functions->upload(d, p.slots, slots, sizeof slots));
     draw(c->dtype, drawn, p.qkv_bytes + p.out_bytes + p.tables_bytes, &state);
     FT_TRY(d->functions->upload(d, p.qkv, drawn, p.qkv_bytes));

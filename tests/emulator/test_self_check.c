@@ -37,6 +37,23 @@ static void a_fault_is_found(void **state) {
     forget();
 }
 
+// Buffers of keys and values that are right the first time alone: found with heads of either width, causal or not, in the case that fills them twice.
+static void a_fault_of_buffers_that_are_filled_again(void **state) {
+    fake_settings s = chip(90);
+    static const struct {
+        const char *launch, *found;
+    } cases[] = {{"attention_warpgroup:2", "out of fp16, heads of 64, is inf off"},
+                 {"attention_warpgroup:3", "out of bf16, heads of 64, causal, is inf off"},
+                 {"attention_warpgroup:5", "out of bf16, heads of 128, is inf off"},
+                 {"attention_warpgroup:8", "out of fp16, heads of 128, causal, is inf off"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("SIMT_STALE", cases[i].launch, 1);
+        closed(opened(&s, NULL, 0, 0, 0, FT_OK), "mma.sync", cases[i].found);
+        unsetenv("SIMT_STALE");
+        forget();
+    }
+}
+
 // Disentangled attention, whose launches get lost: of either direction, and of both; the other one keeps its path.
 static void a_fault_of_disentangled_attention(void **state) {
     fake_settings s = chip(90);
@@ -163,6 +180,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_passes_is_kept),
         cmocka_unit_test(a_fault_is_found),
+        cmocka_unit_test(a_fault_of_buffers_that_are_filled_again),
         cmocka_unit_test(a_fault_of_disentangled_attention),
         cmocka_unit_test(a_check_that_never_ended),
         cmocka_unit_test(what_is_refused),

@@ -29,6 +29,7 @@ void barrier_init_done();
 void barrier_arrive(const void *barrier, unsigned bytes, site where); // bytes: that its phase expects beyond
 void barrier_wait(const void *barrier, unsigned parity, site where);
 void async_fence(const void *from, size_t bytes, site where); // all lanes of a warp
+void async_brings_once(bool does); // a fault (control.h)
 void tensor_copy(void *tile, const fake_tensor_map &map, int column, int row, const void *barrier, site where);
 
 unsigned shared_address(const void *shared); // as the hardware counts them; of dynamic shared memory

@@ -2,6 +2,8 @@
 //
 // A launch runs at once, unless a queue was set: then it becomes work of the stream that was named.
 // SIMT_LOST=NAME: a fault; launches whose name begins so do nothing, and nobody hears of it; NAME:N: the N-th of them alone.
+// SIMT_STALE=NAME: a fault; in launches of this name tensor copies bring nothing to an mbarrier behind its first phase, as to buffers that are filled again;
+// NAME:N as above.
 // Without a call the order is what the environment says: SIMT_ORDER=forward|reverse|random|skewed, SIMT_SEED=number.
 #ifndef FT_SIMT_CONTROL_H
 #define FT_SIMT_CONTROL_H

@@ -1,4 +1,5 @@
 #include "tests/emulator/simt/launch.h"
+#include "tests/emulator/simt/async_proxy.h"
 #include "tests/emulator/simt/scheduler.h"
 #include "tests/emulator/simt/shared_memory.h"
 
@@ -30,24 +31,31 @@ executor *other_executor() {
     return found;
 }
 
-// SIMT_LOST: NAME, or NAME:N, which is counted from the first launch that finds the variable so.
-bool is_lost(const char *name) {
-    static std::string asked;
-    static unsigned long seen;
-    const char *lost = getenv("SIMT_LOST");
-    if (asked != (lost != nullptr ? lost : "")) {
-        asked = lost != nullptr ? lost : "";
-        seen = 0;
+// A fault of launches by name: NAME, or NAME:N, which is counted from the first launch that finds the variable so.
+struct named_fault {
+    const char *variable;
+    bool all_that_begin_so;
+    std::string asked;
+    unsigned long seen;
+
+    bool is_of(const char *name) {
+        const char *text = getenv(variable);
+        if (asked != (text != nullptr ? text : "")) {
+            asked = text != nullptr ? text : "";
+            seen = 0;
+        }
+        const size_t colon = asked.find(':'), length = colon == std::string::npos ? asked.size() : colon;
+        if (asked.empty() || asked.compare(0, length, name, all_that_begin_so ? strnlen(name, length) : strlen(name)) != 0) return false;
+        return colon == std::string::npos || ++seen == strtoul(asked.c_str() + colon + 1, nullptr, 10);
     }
-    const size_t colon = asked.find(':');
-    if (asked.empty() || asked.compare(0, colon, name, 0, colon == std::string::npos ? asked.size() : colon) != 0) return false;
-    return colon == std::string::npos || ++seen == strtoul(asked.c_str() + colon + 1, nullptr, 10);
-}
+};
+named_fault lost = {"SIMT_LOST", true, "", 0}, stale = {"SIMT_STALE", false, "", 0};
 
 bool run_job(void *p) {
     auto *j = static_cast<job *>(p);
     launches[j->name]++;
-    if (is_lost(j->name)) return true;
+    if (lost.is_of(j->name)) return true;
+    async_brings_once(stale.is_of(j->name));
     if (executor *other = other_executor()) {
         char text[1024] = "";
         const bool good = other(*j, order_of_threads(), seed_of_threads(), text, sizeof text);
