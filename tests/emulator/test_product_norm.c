@@ -4,21 +4,6 @@
 // ctest: driver=fake part=2
 #include "tests/emulator/typed_norm.h"
 
-enum { MULTIPROCESSORS = 3 }; // so that a block has several tiles
-
-static void open_hopper(size_t multiprocessors) {
-    close_gpu(0);
-    fake_settings s = fake.defaults();
-    s.capability = 90;
-    s.multiprocessors = multiprocessors;
-    open_gpu(&s);
-}
-static int set_up_hopper(void **state) {
-    set_up(state);
-    open_hopper(MULTIPROCESSORS);
-    return 0;
-}
-
 // Around 64 and 128 rows of a half and a tile, the six and twelve rows that three warps ask for ahead, 64 and 256 columns, 64 terms, and three stages of
 // them more than once; further tiles than blocks.
 static const norm_case cases[] = {
