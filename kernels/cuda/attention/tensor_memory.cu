@@ -131,7 +131,7 @@ template <int N> FT_DEVICE void hold(unsigned (&x)[N]) {
 
 // A number that the compiler knows nothing of: CUDA 12's would count for all pieces of a row in front of the first one, and spill 328 bytes with heads of
 // 64; 13.0's does not, and has nine instructions less a turn without.
-FT_DEVICE int unknown(int x) {
+[[maybe_unused]] FT_DEVICE int unknown(int x) {
 #if defined(__CUDACC__) && __CUDACC_VER_MAJOR__ < 13
     asm volatile("" : "+r"(x));
 #endif
