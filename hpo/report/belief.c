@@ -15,7 +15,10 @@ ft_status ft_report_settings_load(const char *directory, ft_arena *arena, ft_rep
     ft_status status = ft_study_config_load(&config, 1, &path, 0, NULL);
     if (status == FT_OK) {
         const ft_study_options *o = ft_study_options_of(&config);
-        *out = (ft_report_settings){.sampler = ft_arena_strdup(arena, o->sampler),
+        // As study/settings.c has it.
+        const bool automatic = strcmp(o->sampler, "auto") == 0, pauses = strcmp(o->pruner, "freeze_thaw") == 0;
+        const char *sampler = automatic && pauses ? "freeze_thaw" : automatic && o->trials > 1000 ? "tpe" : o->sampler;
+        *out = (ft_report_settings){.sampler = ft_arena_strdup(arena, sampler),
                                     .seed = (uint64_t)o->seed,
                                     .startup_trials = o->startup_trials,
                                     .constant_liar = o->constant_liar,

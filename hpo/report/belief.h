@@ -7,7 +7,7 @@
 
 // What of a study's configuration its reports go by. Another program's study, and one of `study ask`, has none.
 typedef struct ft_report_settings {
-    const char *sampler; // study.sampler; NULL: there is no configuration
+    const char *sampler; // study.sampler, of auto what it stands for beside gp; NULL: there is no configuration
     uint64_t seed;
     int64_t startup_trials;
     bool constant_liar;

@@ -115,8 +115,8 @@ static ft_status draw(const ft_summary *s, const ft_study_picture *picture, bool
     ft_draw_specks(s, picture, &p);
     FT_TRY(write_marks(s, picture, &p));
     ft_plot_note(&p, "Others as in trial %lld%s.%s", (long long)plane->trial,
-                 plane->mixed ? ", or as in the best that goes with both" : "",
-                 failing ? " Strokes: rather fails, or breaks a limit." : "");
+                 plane->mixed ? ", or in the best that goes with both" : "",
+                 failing ? " Strokes: rather fails." : "");
     return FT_OK;
 }
 

@@ -105,8 +105,8 @@ static void add_slices(maker *m, int objective) {
 static const char belief_remark[] =
     "What a Gaussian process of the trials believes, over pairs of the parameters that mattered most, the others as in the best trial that "
     "goes with both. First what it expects: worse than the middle trial is one class, since there it sees ranks alone. Then the deviation "
-    "of that: how far off the expectation may be, without the luck of a single trial. The ring is where most gain is expected. Dots are "
-    "trials, the diamond is the best.";
+    "of that: how far off the expectation may be, without the luck of a single trial. The ring is where most gain is expected, strokes are "
+    "where a trial rather fails or breaks a limit. Dots are trials, the diamond is the best.";
 
 static void add_belief(maker *m, int a, int b, const ft_gp_plane *plane) {
     const ft_summary *s = m->s;
@@ -119,8 +119,8 @@ static void add_belief(maker *m, int a, int b, const ft_gp_plane *plane) {
                                   .second = b,
                                   .plane = plane,
                                   .file = ft_arena_format(m->arena, "belief-%d-%d-%s", a + 1, b + 1, k == 0 ? "expected" : "deviation"),
-                                  .title = ft_arena_format(m->arena, "%s and %s: %s %s", s->params[a].text, s->params[b].text,
-                                                           k == 0 ? "expected" : "deviation of", s->objectives[0]),
+                                  .title = ft_arena_format(m->arena, "%s: %s and %s", k == 0 ? "Expected" : "Deviation", s->params[a].text,
+                                                           s->params[b].text),
                                   .draw = k == 0 ? ft_draw_expected : ft_draw_doubt});
 }
 

@@ -334,10 +334,10 @@ static ft_status copy_before(const ft_trials *from, int64_t number, const bool *
     return ft_trials_append(to, FT_RUNNING, &own);
 }
 
-static ft_status view_before(const ft_trials *past, const ft_trial *trial, const ft_gp_options *options,
+static ft_status view_before(const ft_trials *past, const ft_trial *trial, const ft_gp_options *options, bool always,
                              ft_arena *arena, ft_gp_view *out, ft_gp_silence *silence) {
     ft_gp_insight in;
-    FT_TRY(insight_of(past, options, trial->number, true, arena, &in, silence));
+    FT_TRY(insight_of(past, options, trial->number, always, arena, &in, silence));
     if (*silence != FT_GP_SPEAKS) return FT_OK;
     double *point = ft_arena_alloc(arena, (size_t)(in.drawing->axes.count + 1) * sizeof *point);
     if (point == NULL) return FT_NO_MEMORY;
@@ -347,14 +347,14 @@ static ft_status view_before(const ft_trials *past, const ft_trial *trial, const
 }
 
 ft_status ft_gp_insight_before(const ft_trials *trials, const ft_gp_options *options, int64_t number, const bool *then,
-                               ft_gp_view *out, ft_gp_silence *silence) {
+                               bool always, ft_gp_view *out, ft_gp_silence *silence) {
     ft_arena arena = {0};
     ft_trials past = {.objectives = 0};
     *silence = trials->objectives > 1 ? FT_GP_OBJECTIVES : FT_GP_SPEAKS;
     if (*silence != FT_GP_SPEAKS) return FT_OK;
     ft_status status = ft_trials_init(&past, trials->objectives, trials->maximize);
     if (status == FT_OK) status = copy_before(trials, number, then, &past);
-    if (status == FT_OK) status = view_before(&past, &trials->trial[number], options, &arena, out, silence);
+    if (status == FT_OK) status = view_before(&past, &trials->trial[number], options, always, &arena, out, silence);
     ft_trials_free(&past);
     ft_arena_free(&arena);
     return status;

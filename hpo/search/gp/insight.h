@@ -66,9 +66,9 @@ typedef struct ft_gp_plane {
 enum { FT_INSIGHT_CELLS = 24 }; // along a parameter of numbers
 ft_status ft_gp_insight_plane(const ft_gp_insight *insight, int x, int y, ft_arena *arena, ft_gp_plane *out);
 
-// What was believed of trial `number` before it began. then [number]: its earlier trials that had ended by then; others
-// that began before it were running. options: of the sampler, with its teachers.
+// What was believed of trial `number` before it began. then [number]: which earlier trials had ended by then; others were
+// running. options: of the sampler, with its teachers. always: as above.
 ft_status ft_gp_insight_before(const ft_trials *trials, const ft_gp_options *options, int64_t number, const bool *then,
-                               ft_gp_view *out, ft_gp_silence *silence);
+                               bool always, ft_gp_view *out, ft_gp_silence *silence);
 
 #endif
