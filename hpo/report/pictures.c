@@ -126,12 +126,14 @@ static void add_belief(maker *m, int a, int b, const ft_gp_plane *plane) {
 
 static void add_contour(maker *m, int a, int b, const char *why) {
     const ft_summary *s = m->s;
+    const char *remark =
+        ft_arena_format(m->arena,
+                        "How good the trials around each place are: their mean rank, for pairs of the parameters that mattered most. Dots are "
+                        "trials. What a Gaussian process believes is not shown, since %s.",
+                        why);
+    m->failed |= remark == NULL;
     add(m, (ft_study_picture){.section = "Contours",
-                              .remark = ft_arena_format(m->arena,
-                                                        "How good the trials around each place are: their mean rank, for pairs of the "
-                                                        "parameters that mattered most. Dots are trials. What a Gaussian process believes "
-                                                        "is not shown, since %s.",
-                                                        why),
+                              .remark = remark,
                               .width = 560,
                               .height = 420,
                               .param = a,

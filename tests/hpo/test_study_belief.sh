@@ -43,6 +43,10 @@ for name in pair mirror tree; do
 done
 [ "$(ls svg-pair | grep -c '^belief-1-2-')" = 2 ] && [ "$(ls svg-pair | grep -c contour)" = 0 ] || fail "pictures: $(ls svg-pair)"
 
+mkdir documents
+for name in pair mirror tree; do cp $name.json documents/study_show.$name; done
+python3 -S "$SOURCE_DIR/tests/fixtures/documents.py" documents >said || fail "$(cat said)"
+
 cat >planes.py <<'PYTHON'
 """Planes of a picture: the class of a place, and where marks are."""
 import math
