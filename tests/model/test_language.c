@@ -143,7 +143,6 @@ static float *bits_of(int m, int threads, const char *isa, const char *const *ov
 static bool is_cut(ft_batch_limits limits) { return limits.max_tokens > 0 || limits.max_sequences > 0; }
 static bool adds_in_turns(int m) { return strstr(models[m], "_tied") != NULL; }
 
-#define DROPOUT "model.attention_dropout=0.3"
 
 static void test_same_bits(void **state) {
     static const char *const plain[] = {DROPOUT, "memory.loss_rows=100000", NULL}, *const half[] = {DROPOUT, "train.precision=bf16", "memory.loss_rows=100000", NULL};
