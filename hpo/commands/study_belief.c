@@ -73,6 +73,7 @@ static ft_status explain(study_call *call, const ft_report_settings *settings, c
     if (then == NULL) return FT_NO_MEMORY;
     FT_TRY(ended_before(call, b->trial, then, &ended));
     FT_TRY(who_chose(call, b->trial, ended, settings, lessons != NULL, &b->chosen_by));
+    if (trials->trial[b->trial].param_count == 0) return FT_OK; // it has no place yet
     const bool always = settings->sampler != NULL && strcmp(settings->sampler, "gp") == 0;
     if (lessons == NULL || trials->objectives > 1)
         return ft_gp_insight_before(trials, &options, b->trial, then, always, &b->view, &b->silence);

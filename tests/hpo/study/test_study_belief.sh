@@ -166,3 +166,21 @@ expect 0 study show two --json
 expect 0 study show none --json
 [ "$(json out "d['chosen'], d['belief']['middle']")" = "(None, None)" ] || fail "none: $(cat out)"
 expect 2 study show none --trial 0 && one_error "the study has no trials"
+
+# ---- what comes next ------------------------------------------------------------------------------------------------------------
+# The next trial of the search is the one that was announced, to the bit; and what was expected of it is told of it.
+{ cat base.ini && printf '[study]\nsampler = auto\nseed = 7\n'; } >studies/pair/config.ini
+cat >space.json <<'JSON'
+{"rate": {"name": "FloatDistribution", "attributes": {"low": 1e-5, "high": 1e-1, "log": true}},
+ "layers": {"name": "IntDistribution", "attributes": {"low": 1, "high": 12}}}
+JSON
+expect 0 study show pair --json
+announced=$(json out "sorted(d['belief']['next']['params'].items())") expected=$(json out "'%.9g' % d['belief']['next']['expected']")
+expect 0 study ask pair --space space.json --json
+[ "$(json out "sorted(d['params'].items())")" = "$announced" ] || fail "announced was $announced: $(cat out)"
+expect 0 study show pair --json
+[ "$(chosen) $(json out "'%.9g' % d['chosen']['before']['expected']")" = "(40, 'gp', True) $expected" ] || fail "the trial that was announced, $expected: $(cat out)"
+# A trial that waits has no place yet.
+expect 0 study enqueue pair rate=0.001
+expect 0 study show pair --trial 41 --json
+[ "$(chosen)" = "(41, 'person', False)" ] || fail "a trial that waits: $(chosen)"
