@@ -101,8 +101,8 @@ static const ft_option rows[] = {
          .help = "What the pruner sees of a trial before its end. steps: the evaluations of one training. data: whole trainings, each with its "
                  "complete schedule, on a ninth, a third and all of the training texts (by study.pruner_reduction_factor, 3 if it is auto, or the "
                  "shares in data.shares); every trial has the same texts. A trial that is pruned has paid for a ninth, one that is not for all "
-                 "of them, 1.44 times the whole. Reports are at 1, 3 and 9 ninths, in which the pruner's options count too. auto: steps, which "
-                 "ranked trials better where it was measured."),
+                 "of them, 1.44 times the whole. Reports are at 1, 3 and 9 ninths, in which the pruner's options count too. auto: steps, for data "
+                 "ranked trials no better where it was measured."),
     FLOAT(study.pruner_percentile, FREE, "50", 0, 100,
           .help = "percentile: how many of a hundred completed trials count as good at an evaluation."),
     INT(study.pruner_startup_trials, FREE, "5", 0, 1 << 30, .unit = "trials",
