@@ -60,21 +60,22 @@ static void add_numbers(ft_sha256_state *hash, const int64_t *numbers, size_t co
     ft_sha256_add(hash, numbers, count * sizeof *numbers);
 }
 
-// What decides about shapes beside the size of a micro-batch: the model's matrices and how they are kept and computed.
+// What decides about shapes beside the size of a micro-batch: the model's matrices, how they are kept and computed, and what comes behind them: an
+// activation, a sum of one type or the other, with dropout or without.
 // One that is forgotten here would cost speed, never a bit: a product that the list lacks is cuBLASLt's.
 // So are products with an activation: what may be measured (ft_gemms_check was asked) has shapes of its own.
 static void model_of(const ft_room *room, char hex[65]) {
-    const ft_parameters *p = &room->model.parameters;
+    const ft_model *m = &room->model;
+    const ft_parameters *p = &m->parameters;
     const ft_config *c = room->config;
     const int64_t facts[] = {
-        room->model.dtype,  room->model.heads.count, room->model.layers,    p->storage.kind,
-        p->storage.dtype,   p->storage.format,       p->storage.multiplied, c->train.gradient_checkpointing,
-        room->job->task->id};
+        m->dtype, m->heads.count, m->layers, p->storage.kind, p->storage.dtype, p->storage.format, p->storage.multiplied, c->train.gradient_checkpointing,
+        room->job->task->id, m->activation, m->row_dtype, m->attention_output_dropout > 0, m->feed_forward_dropout > 0, ft_model_quiet_parts(m)};
     const char *products = ft_device_products(room->device);
     ft_sha256_state hash;
     unsigned char digest[32];
     ft_sha256_begin(&hash);
-    ft_sha256_add(&hash, room->model.family->model_type, strlen(room->model.family->model_type) + 1);
+    ft_sha256_add(&hash, m->family->model_type, strlen(m->family->model_type) + 1);
     add_numbers(&hash, facts, sizeof facts / sizeof *facts);
     ft_sha256_add(&hash, products, strlen(products) + 1);
     for (int i = 0; i < p->count; i++) {

@@ -313,6 +313,17 @@ assert not any("epilogue" in p for p in library["products"] + ours["products"])
 PYTHON
 nine later "${auto[@]}"
 alike ways later
+# Another sum in front of its norms, or another activation: other products, which are not those that were measured.
+nine dry "${auto[@]}" model.hidden_dropout=0
+nine floats "${auto[@]}" train.residual=fp32
+sed -i 's/"hidden_act": *"gelu"/"hidden_act": "relu"/' "$model/config.json"
+nine relu "${auto[@]}"
+sed -i 's/"hidden_act": *"relu"/"hidden_act": "gelu"/' "$model/config.json"
+python3 - dry floats relu <<'PYTHON' || fail "choices of another sum or another activation"
+import json, sys
+kinds = [sorted({p.get("sum", p.get("activation")) for p in json.load(open(d + "/gemm_tuning.json"))["products"] if "epilogue" in p}) for d in sys.argv[1:]]
+assert kinds == [["16 bits", "gelu"], ["gelu"], ["16 bits, dropout", "relu"]], kinds
+PYTHON
 # From a file, and as one that goes on: ours in every forward pass, also in one that is computed again, to the same bits.
 nine plain "${in_16[@]}"
 without=$(products)
