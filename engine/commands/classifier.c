@@ -43,9 +43,11 @@ ft_status ft_classifier_find(const char *given, ft_arena *arena, const char **di
     if (config == NULL || adapter == NULL) return FT_NO_MEMORY;
     *directory = ft_path_exists(config) ? inside : ft_adapter_lies_in(adapter) ? adapter : path;
     const char **members;
+    int64_t one_in;
     int count;
-    FT_TRY(ft_repeat_members(path, arena, &members, &count));
+    FT_TRY(ft_repeat_models(path, arena, &members, &count));
     if (*directory != path || count == 0) return FT_OK;
+    if (ft_repeat_is_share(members[0], &one_in)) return ft_classifier_find(members[0], arena, directory); // that of all texts
     ft_fail(FT_INVALID, path, "this directory holds %d runs, each with a model of its own", count);
     ft_hint("name one of them, as %s", members[0]);
     return FT_INVALID;

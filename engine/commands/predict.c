@@ -187,14 +187,14 @@ static ft_status run_model(job *j, const char *path, ft_table *table) {
     return status;
 }
 
-// A directory with a run for every fold or seed stands for all their models.
+// A directory with a run for every fold or seed stands for all their models, one of shares for that of all texts.
 static ft_status list_models(const ft_words *words, ft_arena *arena, const char ***models, int *count) {
     *models = NULL;
     *count = 0;
     for (int i = 0; i < words->plain_count; i++) {
         const char **members;
         int inside;
-        FT_TRY(ft_repeat_members(words->plain[i], arena, &members, &inside));
+        FT_TRY(ft_repeat_models(words->plain[i], arena, &members, &inside));
         const char **grown = ft_arena_alloc(arena, (size_t)(*count + inside + 1) * sizeof *grown);
         if (grown == NULL) return FT_NO_MEMORY;
         if (*count > 0) memcpy(grown, *models, (size_t)*count * sizeof *grown);

@@ -186,6 +186,8 @@ typedef struct ft_config {
         const char *text_pair;                  // column of the second texts; "": none
         const char *image;                      // column of a list that names its pictures; "": text_column, else by usual names
         int64_t folds, fold;                    // parts of `train` for cross-validation (0: none); the one to judge on, 0: all in turn
+        ft_int_list shares;                     // a run on one text in each of these, in turn; empty: one on one in `share`
+        int64_t share;
         const char *group;                      // column of data.train whose equal values stay in one fold; "": none
         double validation_split;                // share of `train` held out as validation; 0: none
         const char *label_separator;            // of the classes of a text with several

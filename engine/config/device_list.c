@@ -56,6 +56,7 @@ static ft_status check_options(const ft_config *c, bool gpus) {
         const char *option, *what;
     } cannot[] = {
         {c->train.seeds.count > 0, "train.seeds", "a run of several seeds is on one device"},
+        {c->data.shares.count > 0, "data.shares", "runs on shares of the texts are on one device"},
         {c->data.folds > 0 && c->data.fold == 0, "data.folds",
          "a run of all folds is on one device; data.fold=N trains one"},
         {c->train.deadline[0] != '\0', "train.deadline", "ranks have no common clock yet"},

@@ -214,12 +214,34 @@ ft_status ft_config_apply_override(ft_config *config, const char *override) {
     return set_named(config, name, text, NULL, INT_MAX, override);
 }
 
+// Each a part of the next one, up to all texts.
+static ft_status check_shares(const ft_config *c) {
+    static const char option[] = "data.shares";
+    const ft_int_list *shares = &c->data.shares;
+    if (shares->count == 0) return FT_OK;
+    if (c->data.share > 1) return ft_fail(FT_INVALID, option, "data.share = %lld is one of them alone; set one of the two", (long long)c->data.share);
+    if (c->data.folds > 0) return ft_fail(FT_INVALID, option, "not with data.folds: data.validation or data.validation_split");
+    if (c->train.seeds.count > 0) return ft_fail(FT_INVALID, option, "not with train.seeds: one train.seed");
+    if (c->eval.strategy == FT_EVAL_NO) return ft_fail(FT_INVALID, option, "shares are compared by evaluations, and eval.strategy is no");
+    if (shares->values[shares->count - 1] != 1)
+        return ft_fail(FT_INVALID, option, "the last one is %lld, and must be 1, all texts", (long long)shares->values[shares->count - 1]);
+    for (int i = 1; i < shares->count; i++) {
+        const long long one = (long long)shares->values[i - 1], next = (long long)shares->values[i];
+        if (one > next && one % next == 0) continue;
+        ft_fail(FT_INVALID, option, "%lld before %lld: each must be a multiple of the next, or texts of a share would not be in the larger one", one, next);
+        ft_hint("9, 3, 1 or 16, 4, 1 or 4, 1");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
 static ft_status check_repeats(const ft_config *c) {
     if (c->data.folds == 1) return ft_fail(FT_INVALID, "data.folds", "one fold leaves nothing to train on; at least 2, or 0 for none");
     if (c->data.folds > 0 && c->data.validation[0] != '\0')
         return ft_fail(FT_INVALID, "data.folds", "every fold is a validation set of its own, and data.validation is set too");
     if (c->data.folds > 0 && c->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, "data.folds", "folds are for evaluations, and eval.strategy is no");
+    FT_TRY(check_shares(c));
     for (int i = 0; i < c->train.seeds.count; i++)
         for (int k = 0; k < i; k++)
             if (c->train.seeds.values[i] == c->train.seeds.values[k])
@@ -244,6 +266,7 @@ static ft_status check_deadline(const ft_config *c) {
     if (c->train.deadline[0] == '\0') return FT_OK;
     if (c->data.folds > 0 && c->data.fold == 0) return ft_fail(FT_INVALID, "train.deadline", "is one run's, and data.folds has several");
     if (c->train.seeds.count > 0) return ft_fail(FT_INVALID, "train.deadline", "is one run's, and train.seeds has several");
+    if (c->data.shares.count > 0) return ft_fail(FT_INVALID, "train.deadline", "is one run's, and data.shares has several");
     return ft_deadline_left(c->train.deadline, "train.deadline", &left); // whether it is past is asked when it counts
 }
 

@@ -49,6 +49,15 @@ static const ft_option rows[] = {
                 "over the runs. How it is cut depends on train.data_seed (auto: 42), not on train.seed. 0: none."),
     INT(data.fold, FIXED, "0", 0, 1000, .elsewhere = "fold_index fold_id",
         .help = "Of data.folds only this one, from 1. 0: all, one after the other."),
+    LIST(data.shares, FIXED, "", 1, 1 << 20,
+         .elsewhere = "data_fractions subset_sizes",
+         .help = "A run on each of these shares of the training texts, from the smallest: 9, 3, 1 is a ninth, a third and all of them, each in a "
+                 "run directory of its own (share-9, ...) and with its complete schedule: train.max_steps, train.warmup_steps and eval.steps are "
+                 "a ninth, too. A smaller share is a part of a larger one. Figures are those of the last run. What study.fidelity = data "
+                 "gives trials. Empty: one run."),
+    INT(data.share, FIXED, "1", 1, 1 << 20,
+        .help = "Trains on one text in so many of data.train, with the same share of every class; of a text's group (data.group) all or none. "
+                "Which ones depends on train.data_seed (auto: 42). 1: on all of them."),
     STRING(data.group, FIXED, "", .elsewhere = "group_column groups group_by group_column_name",
            .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold, or on "
                    "one side of data.validation_split. train.task = "

@@ -1,6 +1,7 @@
 #include "engine/plan/jobs.h"
 
 #include "engine/config/options.h"
+#include "engine/config/share.h"
 #include "engine/plan/relevance.h"
 
 #include <stdio.h>
@@ -62,7 +63,8 @@ static ft_status open_jobs(ft_plan_jobs *jobs, int labels) {
     const ft_config *c = &jobs->config;
     jobs->with_data = c->data.train[0] != '\0' || c->data.validation[0] != '\0' || c->data.test[0] != '\0';
     const bool every = c->data.folds > 0 && c->data.fold == 0 && jobs->with_data;
-    const int count = every ? (int)c->data.folds : 1;
+    const bool shares = ft_config_has_shares(c) && jobs->with_data;
+    const int count = shares ? c->data.shares.count : every ? (int)c->data.folds : 1;
     jobs->job = ft_calloc((size_t)count, sizeof *jobs->job, "jobs that are planned");
     jobs->of_fold = ft_calloc((size_t)count, sizeof *jobs->of_fold, "jobs that are planned");
     if (jobs->job == NULL || jobs->of_fold == NULL) return FT_NO_MEMORY;
@@ -70,7 +72,7 @@ static ft_status open_jobs(ft_plan_jobs *jobs, int labels) {
     for (; jobs->count < count; jobs->count++) {
         ft_config *one = &jobs->of_fold[jobs->count];
         ft_job *job = &jobs->job[jobs->count];
-        *one = *c;
+        *one = shares ? ft_config_of_share(c, c->data.shares.values[jobs->count]) : *c;
         if (every) one->data.fold = jobs->count + 1;
         ft_status status = ft_job_open(one, &source, job);
         if (status == FT_OK) status = ft_job_tokenise(job);

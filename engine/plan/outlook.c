@@ -1,6 +1,7 @@
 #include "engine/plan/outlook.h"
 
 #include "base/log.h"
+#include "engine/config/share.h"
 #include "engine/plan/planning.h"
 #include "engine/train/fit/run_rehearsal.h"
 #include "engine/train/room/budget.h"
@@ -56,13 +57,14 @@ static ft_status judge(const outlook_call *call, const ft_job *job, ft_outlook *
     return FT_OK;
 }
 
-// Every fold with every seed.
+// Every fold with every seed, or every share.
 static ft_status judge_all(const outlook_call *call, const ft_config *config, ft_plan_jobs *jobs, ft_outlook *outlook) {
     const bool seeds = ft_planning_every_seed(config, jobs->with_data);
     ft_status status = FT_OK;
     for (int fold = 0; fold < jobs->count; fold++)
         for (int i = 0; status == FT_OK && i < (seeds ? config->train.seeds.count : 1); i++) {
-            ft_config one = *config; // strings are shared
+            const int64_t share = jobs->of_fold[fold].data.share;
+            ft_config one = ft_config_has_shares(config) ? ft_config_of_share(config, share) : *config; // strings are shared
             ft_outlook next;
             one.data.fold = jobs->of_fold[fold].data.fold;
             if (seeds) one.train.seed = config->train.seeds.values[i];

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "engine/config/device_list.h"
+#include "engine/config/share.h"
 #include "engine/train/fit/autofit.h"
 #include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
@@ -218,11 +219,25 @@ static ft_status open_and_plan(const ft_config *config, const ft_plan_request *r
     return status;
 }
 
+// The same for every share of the texts: all of them take most as a rule, but which texts come together is another matter.
+static ft_status plan_shares(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
+    const ft_plan before = *plan;
+    for (int i = 0; i < config->data.shares.count; i++) {
+        const ft_config one = ft_config_of_share(config, config->data.shares.values[i]);
+        ft_plan next = before;
+        FT_TRY(open_and_plan(&one, request, facts, &next));
+        next.share = one.data.share;
+        take_larger(i == 0, &next, plan);
+    }
+    return FT_OK;
+}
+
 // The same for every fold.
 static ft_status plan_folds(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     const ft_plan before = *plan;
     const bool every = config->data.folds > 0 && config->data.fold == 0 && plan->with_data;
     FT_TRY(ft_planning_check(config, facts));
+    if (ft_config_has_shares(config) && plan->with_data) return plan_shares(config, request, facts, plan);
     if (!every) return open_and_plan(config, request, facts, plan);
     for (int64_t fold = 1; fold <= config->data.folds; fold++) {
         ft_config one = *config;

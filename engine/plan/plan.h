@@ -61,6 +61,7 @@ typedef struct ft_plan {
     int max_length;
     bool with_data;
     int64_t fold;             // of data.folds, the one that this is the plan of: of all folds it takes most; 0: there are none
+    int64_t share;            // the same of data.shares; 0: there are none
     bool of_seeds;            // the same of train.seeds, whose orders of texts differ:
     int64_t seed;             // the one
     int threads;              // of the CPU; 0: planned for CUDA
@@ -75,7 +76,7 @@ typedef struct ft_plan {
     bool outside_measured;    // for this machine, else assumed
 } ft_plan;
 
-// Of runs for every fold and seed (data.folds, train.seeds) the plan of the one that takes most memory, or that does not fit.
+// Of runs for every fold and seed, or share (data.folds, train.seeds, data.shares) the plan of the one that takes most memory, or that does not fit.
 // Errors are those of training: FT_INVALID for configuration and files. Not fitting is not an error.
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan);
 const char *ft_plan_verdict(const ft_plan *plan); // "fits", "does_not_fit", "not_supported"

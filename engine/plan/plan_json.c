@@ -58,6 +58,7 @@ json_t *ft_plan_json(const ft_plan *p) {
     ft_json_put(root, "precision", json_string(ft_dtype_name(p->dtype)), &failed); // as in run.json
     if (root != NULL && p->scaling.devices > 0) ft_json_put(root, "ranks", ft_scaling_json(&p->scaling), &failed);
     if (root != NULL && p->fold > 0) ft_json_put(root, "fold", json_integer((json_int_t)p->fold), &failed);
+    if (root != NULL && p->share > 0) ft_json_put(root, "share", json_integer((json_int_t)p->share), &failed);
     if (root != NULL && p->of_seeds) ft_json_put(root, "seed", json_integer((json_int_t)p->seed), &failed);
     if (failed || root == NULL) {
         json_decref(root);

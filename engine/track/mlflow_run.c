@@ -204,7 +204,7 @@ static ft_status tell(void *context, ft_mlflow *client, const char *experiment, 
 static ft_status open_run(tracked *t) {
     const char *slash = strrchr(t->directory, '/');
     t->name = slash != NULL && slash[1] != '\0' ? slash + 1 : t->directory;
-    if (strncmp(t->name, "seed-", 5) == 0 || strncmp(t->name, "fold-", 5) == 0) // of several: "reviews-001/seed-2"
+    if (strncmp(t->name, "seed-", 5) == 0 || strncmp(t->name, "fold-", 5) == 0 || strncmp(t->name, "share-", 6) == 0) // of several: "reviews-001/seed-2"
         while (slash > t->directory && *--slash != '/') t->name = slash;
     t->config = ft_path_join(&t->arena, t->directory, "config.ini");
     t->json = ft_path_join(&t->arena, t->directory, "run.json");

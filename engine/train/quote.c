@@ -218,6 +218,7 @@ static const char *prepare(const ft_config *config, const char *folder, ft_arena
     if (one->data.folds > 0 && one->data.fold == 0) one->data.fold = 1;
     if (one->train.seeds.count > 0) one->train.seed = one->train.seeds.values[0];
     one->train.seeds.count = 0;
+    one->data.shares.count = 0; // that of all texts is measured
     return one->output.dir;
 }
 
@@ -260,14 +261,21 @@ static char *make_folder(const ft_config *config, ft_arena *arena) {
 static int runs_of(const ft_config *c) {
     const int64_t folds = c->data.folds > 0 && c->data.fold == 0 ? c->data.folds : 1,
                   seeds = c->train.seeds.count > 0 ? c->train.seeds.count : 1;
-    return (int)(folds * seeds);
+    return c->data.shares.count > 0 ? c->data.shares.count : (int)(folds * seeds);
 }
 
-static void sum_up(ft_run_quote *q) {
+// Of all runs the steps, in those of the one that is measured. Whatever else there is each has once.
+static double trainings_of(const ft_config *c) {
+    double parts = 0;
+    for (int i = 0; i < c->data.shares.count; i++) parts += 1 / (double)c->data.shares.values[i];
+    return c->data.shares.count > 0 ? parts : runs_of(c);
+}
+
+static void sum_up(ft_run_quote *q, double trainings) {
     ft_estimate *const parts[] = {&q->start, &q->train, &q->evaluate, &q->save, &q->test};
     q->total = (ft_estimate){0};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        *parts[i] = times(*parts[i], q->runs);
+        *parts[i] = times(*parts[i], parts[i] == &q->train ? trainings : q->runs);
         q->total = ft_estimate_add(q->total, *parts[i]);
     }
 }
@@ -291,6 +299,6 @@ ft_status ft_train_quote(const ft_config *config, double seconds, ft_run_quote *
     if (status != FT_OK)
         ft_error_restore(&error);
     else
-        sum_up(quote);
+        sum_up(quote, trainings_of(config));
     return status != FT_OK ? status : removed;
 }

@@ -12,7 +12,7 @@ typedef struct ft_estimate {
 } ft_estimate;
 
 typedef struct ft_run_quote {
-    int runs;                                      // of data.folds and train.seeds
+    int runs;                                      // of data.folds and train.seeds, or data.shares
     int64_t total_steps, evaluations, checkpoints; // of each of them
     int64_t measured_steps;                        // the first left out, where there are others
     double measured_seconds, tokens_per_second;

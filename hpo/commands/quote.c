@@ -10,6 +10,7 @@
 #include "hpo/plan/survey.h"
 #include "hpo/search/history/random_stream.h"
 #include "hpo/search/sampler.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/space/options_study.h"
 
 #include <errno.h>
@@ -55,6 +56,7 @@ static ft_status set_values(const ft_space *space, uint64_t seed, int64_t number
     }
     for (int i = 0; i < ft_option_count(); i++)
         if (values[i] != NULL) FT_TRY(ft_option_set(config, ft_option_at(i), values[i], NULL, ft_option_at(i)->name));
+    FT_TRY(ft_fidelity_apply(config, config));
     return ft_config_check(config);
 }
 

@@ -18,7 +18,7 @@ static const struct {
      "create [CONFIG.ini] [--study NAME] [--storage URL] [--direction minimize|maximize[,...]] [section.key=value "
      "...]"},
     {"list", ft_study_list, NO_STUDY, "--json", "list [--storage URL] [--json]"},
-    {"show", ft_study_show, READS, "--json", "show [NAME] [--json]"},
+    {"show", ft_study_show, READS, "--json --trial", "show [NAME] [--trial N] [--json]"},
     {"best", ft_study_best, READS, "--json", "best [NAME] [--json]"},
     {"trials", ft_study_trials, READS, "--json --state --top", "trials [NAME] [--state STATE] [--top N] [--json]"},
     {"enqueue", ft_study_enqueue, WRITES, "--json --force --skip-if-exists",
@@ -66,6 +66,7 @@ static ft_status parse(int argc, char **argv, int at, study_call *call) {
                            {"--direction", &call->direction, NULL},
                            {"--step", &call->step, NULL},
                            {"--constraints", &call->constraints, NULL},
+                           {"--trial", &call->trial, NULL},
                            {"--steps", &call->steps, NULL},
                            {"--epochs", &call->epochs, NULL},
                            {"--yes", NULL, &call->yes}};

@@ -11,7 +11,7 @@
 // The command line behind the subcommand, and the study that it names.
 typedef struct study_call {
     const char *subcommand;
-    const char *study, *storage, *state, *format, *output, *top, *from, *svg, *space, *direction, *step, *steps, *epochs, *constraints; // flags; NULL = not given
+    const char *study, *storage, *state, *format, *output, *top, *from, *svg, *space, *direction, *step, *steps, *epochs, *constraints, *trial; // flags; NULL = not given
     bool json, yes, force, skip_if_exists;
     ft_words words;        // without the study's name
     const char **settings; // words with '=', for enqueue

@@ -1,5 +1,6 @@
 // study_show.c - `ftengine study list`, `show`, `best` and `trials`.
 #include "hpo/commands/study.h"
+#include "hpo/commands/study_belief.h"
 #include "hpo/commands/study_sharing.h"
 
 #include "base/files.h"
@@ -168,6 +169,7 @@ typedef struct overview {
     double *weight;            // [lessons->sources] how far each is trusted by now
     ft_study_sharing sharing;
     ft_gp_outlook outlook; // as study.no_improvement = auto judges
+    ft_study_beliefs beliefs;
     double *importance, *alone; // alone: [objectives, names], of several objectives each by itself; else NULL
 } overview;
 
@@ -209,6 +211,7 @@ static ft_status look(study_call *call, overview *o) {
     const ft_gp_options options = ft_gp_defaults();
     FT_TRY(ft_gp_outlook_of(trials, &options, &o->outlook));
     FT_TRY(look_at_lessons(call, o));
+    FT_TRY(ft_study_beliefs_load(call, call->trial, o->lessons, &o->beliefs));
     FT_TRY(ft_study_sharing_load(study, &call->arena, &o->sharing));
     o->alone = NULL;
     if (trials->objectives < 2) return FT_OK;
@@ -279,6 +282,7 @@ static ft_status show_json(study_call *call, const overview *o) {
     ft_json_put(document, "best", best, &failed);
     ft_json_put(document, "learnt_from", lessons_value(o, &failed), &failed);
     ft_json_put(document, "outlook", outlook_value(&o->outlook, &failed), &failed);
+    ft_study_beliefs_put(call, &o->beliefs, document, &failed);
     ft_json_put(document, "sharing", ft_study_sharing_value(&o->sharing, &failed), &failed);
     const char *file = ft_path_join(&call->arena, call->place.directory, "best.ini");
     if (file != NULL && ft_path_exists(file)) ft_document_next(document, "train", file, NULL, &failed);
@@ -345,6 +349,7 @@ static ft_status show_text(study_call *call, const overview *o) {
                o->outlook.tolerance, o->outlook.stop ? "stop now" : "go on");
     else if (best == NULL && o->front_count > 0)
         printf("best       %" PRId64 " trials that no other beats: ftengine study best\n", o->front_count);
+    if (trials->objectives == 1) FT_TRY(ft_study_beliefs_print(call, &o->beliefs, o->objectives[0]));
     return print_parameters(call, o, best);
 }
 

@@ -3,6 +3,7 @@
 #include "engine/plan/relevance.h"
 #include "hpo/search/history/random_stream.h"
 #include "hpo/search/sampler.h"
+#include "hpo/space/fidelity.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -313,5 +314,6 @@ ft_status ft_points_config(const ft_points *p, const ft_config *config, int64_t 
     FT_TRY(ft_points_texts(p, index, &out->arena, texts));
     for (int i = 0; i < ft_option_count(); i++)
         if (texts[i] != NULL) FT_TRY(ft_option_set(out, ft_option_at(i), texts[i], NULL, ft_option_name(i)));
+    FT_TRY(ft_fidelity_apply(config, out));
     return ft_config_check(out);
 }

@@ -88,9 +88,8 @@ static void write_bands(const ft_plot *p, const field *f) {
     }
 }
 
-static int64_t write_trials(const ft_summary *s, const ft_study_picture *picture, const ft_plot *p) {
+void ft_draw_specks(const ft_summary *s, const ft_study_picture *picture, const ft_plot *p) {
     bool drawn[100][100] = {{false}};
-    int64_t count = 0;
     fputs("<path class=\"speck\" d=\"", p->out);
     for (int64_t i = 0; i < s->count; i++) {
         double x = ft_report_param_value(s, i, &s->params[picture->param]),
@@ -99,10 +98,8 @@ static int64_t write_trials(const ft_summary *s, const ft_study_picture *picture
         bool *place = &drawn[(int)(ft_axis_place(&p->y, y) * 99)][(int)(ft_axis_place(&p->x, x) * 99)];
         if (!*place) fprintf(p->out, "M%.0f %.0fh0", ft_plot_x(p, x), ft_plot_y(p, y));
         *place = true;
-        count++;
     }
     fputs("\"/>\n", p->out);
-    return count;
 }
 
 ft_status ft_draw_contour(const ft_summary *s, const ft_study_picture *picture, FILE *out) {
@@ -119,7 +116,7 @@ ft_status ft_draw_contour(const ft_summary *s, const ft_study_picture *picture, 
         fill(s, picture, &f);
         ft_plot_frame(&p, first->text, second->text);
         write_bands(&p, &f);
-        write_trials(s, picture, &p);
+        ft_draw_specks(s, picture, &p);
     }
     free(f.weight);
     free(f.share);

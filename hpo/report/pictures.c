@@ -102,36 +102,81 @@ static void add_slices(maker *m, int objective) {
     }
 }
 
-// Pairs of the three most important parameters.
-static void add_contours(maker *m) {
+static const char belief_remark[] =
+    "What a Gaussian process of the trials believes, over pairs of the parameters that mattered most, the others as in the best trial that "
+    "goes with both. First what it expects: worse than the middle trial is one class, since there it sees ranks alone. Then the deviation "
+    "of that: how far off the expectation may be, without the luck of a single trial. The ring is where most gain is expected, strokes are "
+    "where a trial rather fails or breaks a limit. Dots are trials, the diamond is the best.";
+
+static void add_belief(maker *m, int a, int b, const ft_gp_plane *plane) {
     const ft_summary *s = m->s;
-    const int most = s->varying < 3 ? s->varying : 3;
-    for (int a = 0; a < most; a++)
-        for (int b = a + 1; b < most; b++) {
-            int64_t both = 0;
-            for (int64_t i = 0; i < s->count; i++)
-                both += !isnan(ft_report_value(s, i, 0) + ft_report_param_value(s, i, &s->params[a]) +
-                               ft_report_param_value(s, i, &s->params[b]));
-            if (both < 4) continue;
-            add(m, (ft_study_picture){.section = "Contours",
-                                      .remark = "How good the trials around each place are: their mean rank, for pairs "
-                                                "of the parameters that mattered most. Dots are trials.",
-                                      .width = 560,
-                                      .height = 420,
-                                      .param = a,
-                                      .second = b,
-                                      .file = ft_arena_format(m->arena, "contour-%d-%d", a + 1, b + 1),
-                                      .title =
-                                          ft_arena_format(m->arena, "%s and %s", s->params[a].text, s->params[b].text),
-                                      .draw = ft_draw_contour});
-        }
+    for (int k = 0; k < 2; k++)
+        add(m, (ft_study_picture){.section = "Beliefs",
+                                  .remark = belief_remark,
+                                  .width = 560,
+                                  .height = 420,
+                                  .param = a,
+                                  .second = b,
+                                  .plane = plane,
+                                  .file = ft_arena_format(m->arena, "belief-%d-%d-%s", a + 1, b + 1, k == 0 ? "expected" : "deviation"),
+                                  .title = ft_arena_format(m->arena, "%s: %s and %s", k == 0 ? "Expected" : "Deviation", s->params[a].text,
+                                                           s->params[b].text),
+                                  .draw = k == 0 ? ft_draw_expected : ft_draw_doubt});
 }
 
-static void add_params(maker *m) {
+static void add_contour(maker *m, int a, int b, const char *why) {
+    const ft_summary *s = m->s;
+    const char *remark =
+        ft_arena_format(m->arena,
+                        "How good the trials around each place are: their mean rank, for pairs of the parameters that mattered most. Dots are "
+                        "trials. What a Gaussian process believes is not shown, since %s.",
+                        why);
+    m->failed |= remark == NULL;
+    add(m, (ft_study_picture){.section = "Contours",
+                              .remark = remark,
+                              .width = 560,
+                              .height = 420,
+                              .param = a,
+                              .second = b,
+                              .file = ft_arena_format(m->arena, "contour-%d-%d", a + 1, b + 1),
+                              .title = ft_arena_format(m->arena, "%s and %s", s->params[a].text, s->params[b].text),
+                              .draw = ft_draw_contour});
+}
+
+static int64_t with_both(const ft_summary *s, int a, int b) {
+    int64_t both = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        both += !isnan(ft_report_value(s, i, 0) + ft_report_param_value(s, i, &s->params[a]) +
+                       ft_report_param_value(s, i, &s->params[b]));
+    return both;
+}
+
+// Pairs of the three most important parameters: what is believed, and how the trials are where nothing is.
+static ft_status add_pairs(maker *m) {
+    enum { PAIRS = 3 };
+    const ft_summary *s = m->s;
+    const int most = s->varying < 3 ? s->varying : 3;
+    const bool speaks = s->belief->silence == FT_GP_SPEAKS;
+    int pair[PAIRS][2], left = 0;
+    for (int a = 0; a < most; a++)
+        for (int b = a + 1; b < most; b++) {
+            if (with_both(s, a, b) < 4) continue;
+            ft_gp_plane *plane = speaks ? ft_arena_alloc(m->arena, sizeof *plane) : NULL;
+            if (speaks && plane == NULL) return FT_NO_MEMORY;
+            if (speaks) FT_TRY(ft_gp_insight_plane(&s->belief->insight, s->params[a].name, s->params[b].name, m->arena, plane));
+            if (speaks && plane->trial >= 0) add_belief(m, a, b, plane);
+            else pair[left][0] = a, pair[left++][1] = b;
+        }
+    for (int k = 0; k < left; k++)
+        add_contour(m, pair[k][0], pair[k][1], speaks ? "no trial with both is within all limits" : ft_gp_silence_text(s->belief->silence));
+    return FT_OK;
+}
+
+static ft_status add_params(maker *m) {
     const ft_summary *s = m->s;
     const int objectives = s->study->objectives;
     int bars = s->varying < FT_PICTURE_BARS ? s->varying : FT_PICTURE_BARS;
-    if (complete_count(s, 0) < 2 || s->varying == 0) return;
+    if (complete_count(s, 0) < 2 || s->varying == 0) return FT_OK;
     add(m, (ft_study_picture){.section = "Importances",
                               .remark = "Which parameters decide whether a trial is among the best tenth (PED-ANOVA).",
                               .width = 1140,
@@ -147,7 +192,7 @@ static void add_params(maker *m) {
                               .draw = ft_draw_parallel});
     for (int o = 0; o < objectives && o < 3; o++)
         add_slices(m, o);
-    add_contours(m);
+    return add_pairs(m);
 }
 
 static ft_status add_machine(maker *m) {
@@ -194,7 +239,7 @@ static ft_status add_machine(maker *m) {
 ft_status ft_study_pictures(const ft_summary *s, ft_arena *arena, ft_study_picture **pictures, int *count) {
     maker m = {.s = s, .arena = arena};
     add_values(&m);
-    add_params(&m);
+    FT_TRY(add_params(&m));
     FT_TRY(add_machine(&m));
     *pictures = m.list;
     *count = m.count;

@@ -14,6 +14,7 @@ typedef struct ft_study_picture {
     ft_status (*draw)(const ft_summary *summary, const struct ft_study_picture *picture, FILE *out);
     int objective, other; // of which objective; the front: of which two
     int param, second;    // of which parameters, indices into summary->params
+    const ft_gp_plane *plane; // of a belief
 } ft_study_picture;
 
 // Those that have something to show, in the page's order; texts live in the arena.
@@ -37,6 +38,8 @@ ft_status ft_draw_importance(const ft_summary *summary, const ft_study_picture *
 ft_status ft_draw_parallel(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
 ft_status ft_draw_slice(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
 ft_status ft_draw_contour(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
+ft_status ft_draw_expected(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
+ft_status ft_draw_doubt(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
 ft_status ft_draw_curves(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
 ft_status ft_draw_memory(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
 ft_status ft_draw_planned(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
@@ -52,6 +55,8 @@ void ft_plot_note_beyond(const ft_plot *plot, int64_t beyond);
 // the rest. Worst first; numbers [count of trials]. *all: how many there are.
 ft_status ft_choose_lines(const ft_summary *summary, bool (*draws)(const ft_summary *, int64_t number), int most,
                           int64_t *numbers, int64_t *count, int64_t *all);
+// Complete trials that have both parameters of a picture, as small dots.
+void ft_draw_specks(const ft_summary *summary, const ft_study_picture *picture, const ft_plot *plot);
 ft_look ft_fate_look(ft_fate fate);
 // Points' legend: the fates that `counts` [FT_FATES] has. Returns where a frame may begin.
 double ft_fate_legend(FILE *out, double width, const int64_t *counts, const char *line, const char *line_text);

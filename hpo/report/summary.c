@@ -1,10 +1,7 @@
 #include "hpo/report/summary.h"
 
-#include "base/files.h"
-#include "base/log.h"
 #include "hpo/report/view.h"
 #include "hpo/search/importance.h"
-#include "hpo/space/options_study.h"
 #include "hpo/storage/pyjson.h"
 
 #include <math.h>
@@ -205,22 +202,11 @@ static ft_status take_params(ft_arena *arena, ft_summary *s) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-// study.report_memory_over of the study's configuration, which another program's study does not have.
-static ft_status take_memory_over(const char *directory, ft_arena *arena, ft_summary *s) {
-    const char *path = directory != NULL ? ft_path_join(arena, directory, "config.ini") : NULL;
-    if (directory != NULL && path == NULL) return FT_NO_MEMORY;
-    if (path == NULL || !ft_path_exists(path)) return FT_OK;
-    ft_config config;
-    ft_status status = ft_study_config_load(&config, 1, &path, 0, NULL);
-    if (status == FT_OK) {
-        const int64_t over = ft_study_options_of(&config)->report_memory_over;
-        if (over > 0) s->memory_over = (double)over;
-        ft_config_free(&config);
-    }
-    if (status != FT_INVALID) return status;
-    ft_warn("%s is not read: %s", path, ft_error_message());
-    ft_error_clear();
-    return FT_OK;
+static ft_status take_settings(const char *directory, ft_arena *arena, ft_summary *s) {
+    ft_report_settings settings;
+    FT_TRY(ft_report_settings_load(directory, arena, &settings));
+    s->memory_over = (double)settings.memory_over;
+    return ft_study_belief_of(s->study, &settings, arena, &s->belief);
 }
 
 ft_status ft_summary_make(ft_stored *study, const char *directory, ft_arena *arena, ft_summary *out) {
@@ -230,7 +216,7 @@ ft_status ft_summary_make(ft_stored *study, const char *directory, ft_arena *are
     FT_TRY(take_shares(arena, out));
     FT_TRY(take_params(arena, out));
     FT_TRY(ft_sharing_load(study, arena, &out->sharing, &out->sharing_count));
-    return take_memory_over(directory, arena, out);
+    return take_settings(directory, arena, out);
 }
 
 double ft_report_value(const ft_summary *s, int64_t number, int objective) {

@@ -4,6 +4,7 @@
 #define FT_HPO_SUMMARY_H
 
 #include "engine/report/axis.h"
+#include "hpo/report/belief.h"
 #include "hpo/sharing/record.h"
 #include "hpo/storage/locate.h"
 
@@ -55,6 +56,7 @@ typedef struct ft_summary {
     ft_sharing_record *sharing; // [sharing_count] trials that had a device together, or were held back, by number
     int64_t sharing_count;
     bool undated;         // no trial has a start and an end
+    ft_study_belief *belief;
 } ft_summary;
 
 // `study` must outlive the summary, whose own parts live in the arena. `directory`: the study's, where config.ini may

@@ -20,6 +20,7 @@ static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, 
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
                                                   {"wilcoxon", 0}, {"freeze_thaw", 0}, {NULL, 0}};
+static const ft_option_choice fidelity_choices[] = {{"steps", 0}, {"data", 0}, {"auto", 0}, {NULL, 0}};
 static const ft_option_choice memory_policy_choices[] = {{"fit", 0}, {"constrain", 0}, {"prune", 0}, {NULL, 0}};
 static const ft_option_choice share_choices[] = {{"auto", 0}, {"always", 0}, {"never", 0}, {NULL, 0}};
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
@@ -96,6 +97,12 @@ static const ft_option rows[] = {
                  "signed-rank test finds worse with p < 0.1, which takes four runs. freeze_thaw pauses trials instead: after each "
                  "evaluation the one goes on, or begins, whose next evaluation is worth most for the seconds that it is "
                  "predicted to take; what will hardly become the best one is pruned when study.trials have begun."),
+    NAME(study.fidelity, FREE, "steps", fidelity_choices,
+         .help = "What the pruner sees of a trial before its end. steps: the evaluations of one training. data: whole trainings, each with its "
+                 "complete schedule, on a ninth, a third and all of the training texts (by study.pruner_reduction_factor, 3 if it is auto, or the "
+                 "shares in data.shares); every trial has the same texts. A trial that is pruned has paid for a ninth, one that is not for all "
+                 "of them, 1.44 times the whole. Reports are at 1, 3 and 9 ninths, in which the pruner's options count too. auto: steps, for data "
+                 "ranked trials no better where it was measured."),
     FLOAT(study.pruner_percentile, FREE, "50", 0, 100,
           .help = "percentile: how many of a hundred completed trials count as good at an evaluation."),
     INT(study.pruner_startup_trials, FREE, "5", 0, 1 << 30, .unit = "trials",
@@ -108,11 +115,11 @@ static const ft_option rows[] = {
         .help = "median, percentile: completed trials that must have a value at a step."),
     INT(study.pruner_min_resource, FREE, "auto", 1, ANY, .automatic = true, .unit = "optimizer steps",
         .elsewhere = "min_resource grace_period",
-        .help = "halving, hyperband: the first rung. auto: a hundredth of the longest trial (halving), 1 (hyperband)."),
+        .help = "halving, hyperband: the first rung. auto: a hundredth of the longest trial (halving), 1 (hyperband, and with fidelity = data)."),
     INT(study.pruner_max_resource, FREE, "auto", 1, ANY, .automatic = true, .unit = "optimizer steps",
         .elsewhere = "max_resource", .help = "hyperband: the last rung. auto: the longest completed trial."),
     INT(study.pruner_reduction_factor, FREE, "auto", 2, 1 << 20, .automatic = true, .elsewhere = "reduction_factor",
-        .help = "halving, hyperband: one trial of so many goes on at a rung. auto: 4 (halving), 3 (hyperband)."),
+        .help = "halving, hyperband: one trial of so many goes on at a rung. auto: 4 (halving), 3 (hyperband, and with fidelity = data)."),
     INT(study.pruner_min_early_stopping_rate, FREE, "0", 0, 1024, .elsewhere = "min_early_stopping_rate",
         .help = "halving: so many rungs are left out at the beginning."),
     INT(study.pruner_bootstrap_count, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "bootstrap_count",

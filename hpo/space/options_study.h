@@ -23,6 +23,7 @@ typedef struct ft_study_options {
     const char *bandwidth;    // auto | fine | optuna
     int64_t grid_points;
     const char *pruner; // none | median | percentile | halving | hyperband | threshold
+    const char *fidelity; // steps | data | auto
     double pruner_percentile;
     int64_t pruner_startup_trials, pruner_warmup_steps, pruner_interval_steps, pruner_min_trials;
     int64_t pruner_min_resource, pruner_max_resource, pruner_reduction_factor; // FT_AUTO: the pruner's default

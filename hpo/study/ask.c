@@ -1,6 +1,7 @@
 // ask.c - the next trial: one that was cut off, one that waits in the queue, or a new one. Its number, parameters
 // and attributes reach the file in one transaction.
 #include "hpo/search/sampler.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/study/study.h"
 
 #include "base/clock.h"
@@ -381,6 +382,7 @@ ft_status ft_tuning_trial_config(const ft_tuning *t, int64_t number, ft_config *
     ft_status status = decide(&d);
     for (int i = 0; status == FT_OK && i < ft_option_count(); i++)
         if (values[i] != NULL) status = ft_option_set(config, ft_option_at(i), values[i], NULL, ft_option_at(i)->name);
+    if (status == FT_OK) status = ft_fidelity_apply(t->config, config);
     if (status == FT_OK) status = ft_config_check(config);
     if (status != FT_OK) ft_arena_free(&config->arena);
     return status;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/train/repeat/repeat.h"
 #include "hpo/search/history/pareto.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/study/slots.h"
 #include "hpo/study/thaw.h"
 
@@ -206,6 +207,7 @@ static ft_status write_trial(ft_tuning *t, int64_t number, const char *file) {
         return FT_OK;
     }
     FT_TRY(status);
+    ft_fidelity_forget(t->config, &config);
     char *path = ft_path_join(&config.arena, t->directory, file);
     status = path != NULL ? ft_atomic_open(&out, path) : FT_NO_MEMORY;
     if (status == FT_OK) {

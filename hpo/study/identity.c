@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "engine/config/options.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/storage/pyjson.h"
 
 #include <stdlib.h>
@@ -33,6 +34,10 @@ static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
     // Which trials count is as much a part of the search as where it looks.
     if (t->limits.count > 0)
         ft_json_put(object, "study.constraints", ft_json_text(t->options->constraints), &failed);
+    // And in what the reports of trials are counted.
+    const char *fidelity = ft_fidelity_text(t->config, arena);
+    failed = failed || fidelity == NULL;
+    if (!failed && fidelity[0] != '\0') ft_json_put(object, "study.fidelity", ft_json_text(fidelity), &failed);
     if (!failed && object != NULL) return object;
     json_decref(object);
     ft_fail_memory(0, "the search space");

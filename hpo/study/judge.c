@@ -5,6 +5,7 @@
 #include "base/json/json.h"
 #include "base/utf8.h"
 #include "hpo/pruner/internal.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/study/disk.h"
 #include "hpo/study/pausing.h"
 #include "hpo/study/slots.h"
@@ -123,6 +124,7 @@ static ft_status report(ft_tuning *t, ft_slot *slot, int64_t step, double value,
     if (*pruned) return FT_OK;
     if (slot->thawed) return ft_stored_report(t->study, number, step, value);
     FT_TRY(ft_tuning_weigh(t, number, step, value, &prune));
+    if (ft_fidelity_parts(t->config) > 0 && step >= ft_fidelity_parts(t->config)) prune = false; // trained on all texts, it is at its end
     if (!prune && ft_tuning_pauses(t)) {
         bool may_begin, goes_on;
         int64_t left;

@@ -9,6 +9,7 @@
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/study/pausing.h"
 #include "hpo/study/slots.h"
 
@@ -208,6 +209,7 @@ static ft_status open_study(ft_tuning *t) {
 static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(check_space(t));
     if (call->started == 0) ft_space_remarks(&t->space);
+    FT_TRY(ft_fidelity_check(t->config, &t->space));
     FT_TRY(ft_objectives_read(t->config, &t->arena, &t->objectives));
     FT_TRY(ft_limits_read(t->config, &t->arena, &t->limits));
     FT_TRY(check_paths(t));

@@ -1,5 +1,6 @@
 // settings.c - sampler and pruner, as [study] describes them.
 #include "hpo/search/sampler.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/study/pausing.h"
 #include "hpo/study/study.h"
 
@@ -76,7 +77,7 @@ ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
 static bool is(const ft_tuning *t, const char *pruner) { return strcmp(t->options->pruner, pruner) == 0; }
 
 bool ft_tuning_pruner_waits(const ft_tuning *t) {
-    if (t->resource > 0) return false;
+    if (t->resource > 0 || ft_fidelity_parts(t->config) > 0) return false;
     return (is(t, "halving") && t->options->pruner_min_resource == FT_AUTO) ||
            (is(t, "hyperband") && t->options->pruner_max_resource == FT_AUTO);
 }
@@ -84,7 +85,9 @@ bool ft_tuning_pruner_waits(const ft_tuning *t) {
 static ft_status halving(const ft_tuning *t, ft_pruner **out) {
     const ft_study_options *o = t->options;
     ft_pruner_halving_options options = {FT_PRUNER_HALVING_DEFAULTS};
-    options.min_resource = o->pruner_min_resource != FT_AUTO ? o->pruner_min_resource : t->resource;
+    const bool parts = ft_fidelity_parts(t->config) > 0;
+    options.min_resource = o->pruner_min_resource != FT_AUTO ? o->pruner_min_resource : parts ? 1 : t->resource;
+    if (parts) options.reduction_factor = 3;
     if (o->pruner_reduction_factor != FT_AUTO) options.reduction_factor = o->pruner_reduction_factor;
     options.min_early_stopping_rate = o->pruner_min_early_stopping_rate;
     options.bootstrap_count = o->pruner_bootstrap_count;
@@ -95,7 +98,9 @@ static ft_status hyperband(const ft_tuning *t, const char *study_name, ft_pruner
     const ft_study_options *o = t->options;
     ft_pruner_hyperband_options options = {FT_PRUNER_HYPERBAND_DEFAULTS};
     if (o->pruner_min_resource != FT_AUTO) options.min_resource = o->pruner_min_resource;
-    options.max_resource = o->pruner_max_resource != FT_AUTO ? o->pruner_max_resource : t->resource;
+    options.max_resource = o->pruner_max_resource != FT_AUTO ? o->pruner_max_resource
+                           : ft_fidelity_parts(t->config) > 0   ? ft_fidelity_parts(t->config)
+                                                                : t->resource;
     if (o->pruner_reduction_factor != FT_AUTO) options.reduction_factor = o->pruner_reduction_factor;
     options.bootstrap_count = o->pruner_bootstrap_count;
     return ft_pruner_hyperband(&options, study_name, out);

@@ -84,6 +84,12 @@ static ft_status same_params(const ft_trials *trials, const ft_trial *trial, ft_
     return *params != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
+// A share that has ended leaves figures, and the next one needs nothing else; where it was to begin its directory is there.
+static bool between_shares(const char *const *members, int count) {
+    int64_t one_in;
+    return count > 1 && ft_repeat_is_share(members[0], &one_in);
+}
+
 // A run goes on from a checkpoint alone, wherever a model is.
 static ft_status has_checkpoint(const char *directory, bool *has) {
     ft_arena arena = {0};
@@ -91,6 +97,7 @@ static ft_status has_checkpoint(const char *directory, bool *has) {
     int count;
     *has = false;
     ft_status status = ft_repeat_members(directory, &arena, &members, &count);
+    if (status == FT_OK) *has = between_shares(members, count);
     for (int i = -1; status == FT_OK && i < count; i++) {
         const char *path = ft_path_join(&arena, i < 0 ? directory : members[i], big[0]);
         DIR *d = path != NULL ? opendir(path) : NULL;
@@ -149,6 +156,11 @@ static ft_status check_wish(const ft_stored *study, const char *directory, int64
         return FT_INVALID;
     }
     FT_TRY(ft_repeat_members(run, arena, &members, &count));
+    if (between_shares(members, count)) {
+        ft_fail(FT_INVALID, study->name, "trial %lld was trained on shares of the texts, each to its end: another length is another trial", (long long)of);
+        ft_hint("ftengine train %s/config.ini %s=N trains its settings once more, on all texts", members[count - 1], option);
+        return FT_INVALID;
+    }
     FT_TRY(ft_study_config_load(&config, 1, &file, 0, NULL));
     const ft_status status = ft_lengthen_check(&config, count > 0 ? members[0] : run, wish->epochs, wish->steps);
     ft_config_free(&config);

@@ -61,7 +61,13 @@ assert "worker was killed by signal 9" in plain.text
 assert set(plain.pictures) >= {"eval.accuracy over the trials", "Importance of parameters", "Trials through the most important parameters",
                                "train.learning_rate", "model.head.hidden", "eval.accuracy over the steps of each trial",
                                "Memory, planned and measured", "Peak of memory over the trials", "Trials on their devices"}, set(plain.pictures)
-assert sum(re.fullmatch(r"[\w.]+ and [\w.]+", title) is not None for title in plain.pictures) == 3, "contours"
+# Three pairs: what is believed (study/test_study_belief.sh), or where nothing is, how the trials are, and why.
+def pairs(name, beginning):
+    return sum(re.fullmatch(beginning + r"\S.* and .*", title) is not None for title in pages[name].pictures)
+for name, believed, contours, since in (("plain", 3, 0, None), ("odd", 3, 0, None), ("big", 0, 3, "more than 250 trials"), ("two", 0, 3, "several objectives")):
+    found = pairs(name, "Expected: "), pairs(name, "Deviation: "), pages[name].source.count("<h2>Contours</h2>") * 3
+    assert found == (believed, believed, contours), (name, found)
+    assert since is None or f"believes is not shown, since there are {since}" in pages[name].text, name
 
 def points(picture, style):
     return [tuple(map(float, re.match(r"M(-?[\d.]+) (-?[\d.]+)", p.get("d")).groups())) for p in picture.iter("path") if (p.get("class") or "").split()[:1] == [style] and p.find("title") is not None]

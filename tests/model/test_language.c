@@ -143,15 +143,15 @@ static float *bits_of(int m, int threads, const char *isa, const char *const *ov
 static bool is_cut(ft_batch_limits limits) { return limits.max_tokens > 0 || limits.max_sequences > 0; }
 static bool adds_in_turns(int m) { return strstr(models[m], "_tied") != NULL; }
 
-#define DROPOUT "model.attention_dropout=0.3"
+#define ATTENTION_DROPOUT "model.attention_dropout=0.3"
 
 static void test_same_bits(void **state) {
-    static const char *const plain[] = {DROPOUT, "memory.loss_rows=100000", NULL}, *const half[] = {DROPOUT, "train.precision=bf16", "memory.loss_rows=100000", NULL};
-    static const char *const one[] = {DROPOUT, "memory.loss_rows=1", NULL}, *const some[] = {DROPOUT, "memory.loss_rows=33", NULL};
-    static const char *const again[] = {DROPOUT, "train.gradient_checkpointing=on", "memory.recompute_layernorm=true", "memory.loss_rows=8", NULL};
-    static const char *const half_again[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", "memory.loss_rows=8", NULL};
-    static const char *const narrow[] = {DROPOUT, "train.precision=bf16", "train.residual=16bit", "memory.loss_rows=100000", NULL};
-    static const char *const narrow_again[] = {DROPOUT, "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", "memory.loss_rows=8", NULL};
+    static const char *const plain[] = {ATTENTION_DROPOUT, "memory.loss_rows=100000", NULL}, *const half[] = {ATTENTION_DROPOUT, "train.precision=bf16", "memory.loss_rows=100000", NULL};
+    static const char *const one[] = {ATTENTION_DROPOUT, "memory.loss_rows=1", NULL}, *const some[] = {ATTENTION_DROPOUT, "memory.loss_rows=33", NULL};
+    static const char *const again[] = {ATTENTION_DROPOUT, "train.gradient_checkpointing=on", "memory.recompute_layernorm=true", "memory.loss_rows=8", NULL};
+    static const char *const half_again[] = {ATTENTION_DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", "memory.loss_rows=8", NULL};
+    static const char *const narrow[] = {ATTENTION_DROPOUT, "train.precision=bf16", "train.residual=16bit", "memory.loss_rows=100000", NULL};
+    static const char *const narrow_again[] = {ATTENTION_DROPOUT, "train.precision=bf16", "train.residual=16bit", "train.gradient_checkpointing=on", "memory.loss_rows=8", NULL};
     static const struct {
         const char *what;
         int threads;

@@ -100,6 +100,12 @@ static void print_run(const report *r) {
         printf("texts         those of %s, in the order of %lld steps\n", c->data.train, (long long)p->total_steps);
     if (p->fold > 0)
         printf("fold          %lld of %lld, which takes most (data.folds)\n", (long long)p->fold, (long long)c->data.folds);
+    if (p->share > 0) {
+        printf("share         one text in %lld, which takes most of one in", (long long)p->share);
+        for (int i = 0; i < c->data.shares.count; i++)
+            printf("%s %lld", i > 0 ? "," : "", (long long)c->data.shares.values[i]);
+        printf(" (data.shares)\n");
+    }
     if (p->of_seeds) {
         printf("seed          %lld of", (long long)p->seed);
         for (int i = 0; i < c->train.seeds.count; i++)

@@ -9,6 +9,7 @@
 #include "engine/data/picture_feed.h"
 #include "engine/data/picture_set.h"
 #include "engine/data/pictures/source.h"
+#include "engine/data/shares.h"
 #include "engine/data/tables/formats.h"
 #include "engine/files/weights.h"
 #include "engine/memory/process.h"
@@ -186,6 +187,33 @@ static ft_status find_model(ft_job *job, bool without_weights) {
     return FT_INVALID;
 }
 
+static ft_status leave_out_rest(ft_job *job, bool *out) {
+    const ft_config *c = job->config;
+    ft_split_data *train = &job->split[FT_SPLIT_TRAIN];
+    ft_table *table = &train->table;
+    const uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // as of folds
+    const bool answers = ft_task_has_spans(job->wanted);
+    const char *const *group = answers && c->data.group[0] == '\0'     ? table->pair
+                               : table->id == NULL && has_queries(c) ? table->text
+                                                                     : table->id;
+    FT_TRY(ft_shares_leave_out(answers ? NULL : table->label, group, table->rows, c->data.share, seed, out));
+    int64_t kept = 0;
+    for (int64_t i = 0; train->source_row != NULL && i < table->rows; i++)
+        if (!out[i]) train->source_row[kept++] = train->source_row[i];
+    ft_table_leave_out(table, out);
+    return FT_OK;
+}
+
+// Once the classes are known: they are those of all texts, whatever a share happens to have.
+static ft_status cut_share(ft_job *job) {
+    const ft_split_data *train = &job->split[FT_SPLIT_TRAIN];
+    if (job->config->data.share <= 1 || !train->present) return FT_OK;
+    bool *out = ft_spill_calloc((size_t)train->table.rows + 1, sizeof *out, "the share of a table");
+    const ft_status status = out != NULL ? leave_out_rest(job, out) : FT_NO_MEMORY;
+    ft_spill_free(out);
+    return status;
+}
+
 // Everything that comes from data files.
 static ft_status open_data(ft_job *job) {
     const ft_config *c = job->config;
@@ -206,6 +234,7 @@ static ft_status open_data(ft_job *job) {
     job->held.tokenizer = ft_process_held(getpid());
     FT_TRY(read_tables(job));
     FT_TRY(ft_task_choose(job));
+    FT_TRY(cut_share(job));
     return ft_fit_max_length(&job->input, &job->model_config, c->data.max_length, FT_AUTO, &job->max_length);
 }
 

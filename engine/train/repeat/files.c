@@ -10,20 +10,23 @@
 
 // ---- means ----------------------------------------------------------------------------------------------------------------
 
+int ft_repeat_first(const ft_repeat *r, int runs) { return runs > 0 && r->runs[runs - 1].share > 0 ? runs - 1 : 0; }
+
 static bool mean_of(const ft_repeat *r, int runs, const char *metric, double *mean, double *sd) {
     double sum = 0, squares = 0;
-    for (int i = 0; i < runs; i++) {
+    const int first = ft_repeat_first(r, runs), count = runs - first;
+    for (int i = first; i < runs; i++) {
         const json_t *value = json_object_get(json_object_get(r->runs[i].json, "metrics"), metric);
         if (!json_is_number(value)) return false;
         sum += json_number_value(value);
     }
     if (runs == 0) return false;
-    *mean = sum / runs;
-    for (int i = 0; i < runs; i++) {
+    *mean = sum / count;
+    for (int i = first; i < runs; i++) {
         double distance = json_number_value(json_object_get(json_object_get(r->runs[i].json, "metrics"), metric)) - *mean;
         squares += distance * distance;
     }
-    *sd = runs > 1 ? sqrt(squares / (runs - 1)) : NAN;
+    *sd = count > 1 ? sqrt(squares / (count - 1)) : NAN;
     return true;
 }
 
@@ -36,13 +39,14 @@ bool ft_repeat_mean(const ft_repeat *r, const char *metric, double *mean, double
 // The means of the first `runs` runs, and what the last of them has, as its run.json tells it.
 static json_t *line_of(const ft_repeat *r, int runs, bool *failed) {
     const ft_repeat_run *last = &r->runs[runs - 1];
-    json_t *line = json_pack("{s:i, s:i, s:o, s:O}", "format_version", 1, "step", runs, "run", ft_json_text(last->name),
+    const json_int_t step = last->share > 0 ? r->runs[0].share / last->share : runs;
+    json_t *line = json_pack("{s:i, s:I, s:o, s:O}", "format_version", 1, "step", step, "run", ft_json_text(last->name),
                              "run_metrics", json_object_get(last->json, "metrics"));
     const char *key;
     json_t *value;
     double mean, sd;
     *failed |= line == NULL;
-    json_object_foreach(json_object_get(r->runs[0].json, "metrics"), key, value) {
+    json_object_foreach(json_object_get(r->runs[ft_repeat_first(r, runs)].json, "metrics"), key, value) {
         bool eval = strncmp(key, "eval_", 5) == 0;
         if (eval && mean_of(r, runs, key, &mean, &sd)) ft_json_put(line, key, ft_json_rounded(mean, 9), failed);
     }
@@ -94,11 +98,22 @@ static ft_status load_largest(const ft_repeat *r, ft_arena *arena, json_t **json
     return path != NULL ? ft_json_load(path, json) : FT_NO_MEMORY;
 }
 
+// Of shares the texts are those of the last run, of others each has the same: the largest's.
+static ft_status load_last_share(const ft_repeat *r, json_t *largest, ft_arena *arena, json_t **json) {
+    const ft_repeat_run *last = NULL;
+    for (int i = 0; i < r->count; i++)
+        if (r->runs[i].share > 0 && r->runs[i].json != NULL) last = &r->runs[i];
+    *json = last == NULL && largest != NULL ? json_incref(largest) : NULL;
+    if (last == NULL) return FT_OK;
+    char *path = ft_path_join(arena, last->dir, "run.json");
+    return path != NULL ? ft_json_load(path, json) : FT_NO_MEMORY;
+}
+
 static void put_metrics(const ft_repeat *r, json_t *root, bool *failed) {
     json_t *means = json_object(), *deviations = json_object(), *value;
     const char *key;
     double mean, sd;
-    json_object_foreach(r->done > 0 ? json_object_get(r->runs[0].json, "metrics") : NULL, key, value) {
+    json_object_foreach(r->done > 0 ? json_object_get(r->runs[ft_repeat_first(r, r->done)].json, "metrics") : NULL, key, value) {
         if (!ft_repeat_mean(r, key, &mean, &sd)) continue;
         ft_json_put(means, key, json_real(mean), failed);
         if (isfinite(sd)) ft_json_put(deviations, key, json_real(sd), failed);
@@ -140,6 +155,7 @@ static json_t *runs_json(const ft_repeat *r, bool *failed) {
         const ft_repeat_run *run = &r->runs[i];
         if (run->json == NULL) continue;
         json_t *entry = json_pack("{s:o, s:I}", "name", ft_json_text(run->name), "seed", (json_int_t)run->seed);
+        if (run->share > 0) ft_json_put(entry, "share", json_integer((json_int_t)run->share), failed);
         if (run->fold > 0) ft_json_put(entry, "fold", json_integer((json_int_t)run->fold), failed);
         for (int k = 0; k < LISTED; k++) {
             json_t *value = json_object_get(run->json, kept[k]);
@@ -181,8 +197,9 @@ ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
                                          "sites"};
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
-    json_t *largest;
+    json_t *largest, *last;
     FT_TRY(load_largest(r, &r->arena, &largest));
+    FT_TRY(load_last_share(r, largest, &r->arena, &last));
     double seconds = sum_of(r, "seconds", "train"), tokens = sum_of(r, NULL, "tokens");
     bool failed = false;
     json_t *root =
@@ -195,10 +212,11 @@ ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
         json_t *value = json_object_get(largest, shared[i]);
         if (value != NULL) ft_json_put(root, shared[i], json_incref(value), &failed);
     }
-    ft_json_put(root, "data", data_json(r, largest, &failed), &failed);
+    ft_json_put(root, "data", data_json(r, last, &failed), &failed);
     ft_json_put(root, "config", ft_config_json(r->config, &failed), &failed);
     ft_json_put(root, "runs", runs_json(r, &failed), &failed);
     json_decref(largest);
+    json_decref(last);
     if (outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)
         ft_json_put(root, "error", ft_json_text(error.message), &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "run.json") : ft_json_save(path, root);

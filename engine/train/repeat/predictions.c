@@ -213,11 +213,11 @@ static ft_status open_sources(joining *j, ft_repeat *r) {
     j->source = ft_arena_alloc(&j->arena, (size_t)r->done * sizeof *j->source);
     j->lines = ft_arena_alloc(&j->arena, (size_t)r->done * sizeof *j->lines);
     if (j->source == NULL || j->lines == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < r->done && !j->other; i++) {
+    for (int i = ft_repeat_first(r, r->done); i < r->done && !j->other; i++) {
         char *path = ft_path_join(&j->arena, r->runs[i].dir, "predictions.jsonl");
         if (path == NULL) return FT_NO_MEMORY;
         j->source[j->count++] = (source){.lines = {.path = path, .several = r->done > OPEN_FILES}};
-        FT_TRY(advance(j, &j->source[i]));
+        FT_TRY(advance(j, &j->source[j->count - 1]));
     }
     return FT_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "engine/config/share.h"
 #include "engine/track/notify.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/run_dir.h"
@@ -20,8 +21,24 @@
 
 static bool every_fold(const ft_config *c) { return c->data.folds > 0 && c->data.fold == 0; }
 
+static ft_status list_shares(ft_repeat *r) {
+    const ft_int_list *shares = &r->config->data.shares;
+    r->runs = ft_arena_alloc(&r->arena, (size_t)shares->count * sizeof *r->runs);
+    if (r->runs == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < shares->count; i++) {
+        ft_repeat_run *run = &r->runs[r->count++];
+        run->share = shares->values[i];
+        run->fold = r->config->data.fold;
+        run->seed = r->config->train.seed;
+        run->name = ft_arena_format(&r->arena, "share-%lld", (long long)run->share);
+        if (run->name == NULL) return FT_NO_MEMORY;
+    }
+    return FT_OK;
+}
+
 static ft_status list_runs(ft_repeat *r) {
     const ft_config *c = r->config;
+    if (ft_config_has_shares(c)) return list_shares(r);
     int folds = every_fold(c) ? (int)c->data.folds : 1, seeds = c->train.seeds.count > 0 ? c->train.seeds.count : 1;
     r->runs = ft_arena_alloc(&r->arena, (size_t)folds * (size_t)seeds * sizeof *r->runs);
     if (r->runs == NULL) return FT_NO_MEMORY;
@@ -52,7 +69,7 @@ static ft_status check_leftovers(const ft_repeat *r) {
         if (ours) continue;
         status = ft_fail(FT_INVALID, "output.dir", "%s is no run of this configuration, and what reads the directory would count it",
                          members[i]);
-        ft_hint("remove it, give train.seeds and data.folds their old values, or name a new directory");
+        ft_hint("remove it, give train.seeds, data.folds and data.shares their old values, or name a new directory");
     }
     ft_arena_free(&arena);
     return status;
@@ -64,7 +81,7 @@ static ft_status open_directory(ft_repeat *r) {
          *log = ft_path_join(&r->arena, r->dir, "train.log");
     if (checkpoints == NULL || path == NULL || log == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(checkpoints))
-        return ft_fail(FT_INVALID, "output.dir", "%s holds a single run, not one for every fold or seed", r->dir);
+        return ft_fail(FT_INVALID, "output.dir", "%s holds a single run, not one for every fold, seed or share", r->dir);
     FT_TRY(check_leftovers(r));
     for (int i = 0; i < r->count; i++) {
         r->runs[i].dir = ft_path_join(&r->arena, r->dir, r->runs[i].name);
@@ -96,10 +113,11 @@ static void withdraw(const ft_repeat *r) {
 // ---- one after the other --------------------------------------------------------------------------------------------------
 
 // A run of a study leaves no checkpoint at its end, from which a finished one would be known. Instead its files are on the
-// disk before the directory of the next one is made: where that is there, the run is taken as it is.
+// disk before the directory of the next one is made: where that is there, the run is taken as it is. One on a share leaves nothing that
+// is needed but its figures.
 static ft_status take_finished(ft_repeat *r, ft_repeat_run *run) {
     const ft_repeat_run *next = run + 1;
-    if (!ft_run_taken() || next == r->runs + r->count || !ft_path_exists(next->dir)) return FT_OK;
+    if ((!ft_run_taken() && run->share == 0) || next == r->runs + r->count || !ft_path_exists(next->dir)) return FT_OK;
     char *path = ft_path_join(&r->arena, run->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
     if (!ft_path_exists(path)) return FT_OK;
@@ -111,16 +129,22 @@ static ft_status take_finished(ft_repeat *r, ft_repeat_run *run) {
     return FT_OK;
 }
 
+// Strings are shared.
+static ft_config config_of(const ft_repeat *r, const ft_repeat_run *run) {
+    ft_config config = run->share > 0 ? ft_config_of_share(r->config, run->share) : *r->config;
+    config.data.fold = run->fold;
+    config.train.seed = run->seed;
+    config.train.seeds = (ft_int_list){0};
+    return config;
+}
+
 static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *refusal) {
     FT_TRY(take_finished(r, run));
     if (run->json != NULL) {
         ft_info("%s, %d of %d, had ended before", run->name, (int)(run - r->runs) + 1, r->count);
         return FT_OK;
     }
-    ft_config config = *r->config; // strings are shared
-    config.data.fold = run->fold;
-    config.train.seed = run->seed;
-    config.train.seeds = (ft_int_list){0};
+    ft_config config = config_of(r, run);
     config.output.dir = run->dir;
     config.output.exists = ft_path_exists(run->dir) ? FT_EXISTS_RESUME : FT_EXISTS_NEW;
     config.notify.command = "";
@@ -130,6 +154,8 @@ static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *
     ft_run_leaves((int)(r->runs + r->count - run) - 1);
     ft_status outcome = ft_train(&config, refusal);
     if (outcome == FT_OK && ft_run_taken() && run + 1 < r->runs + r->count) outcome = ft_sync_tree(run->dir);
+    // At once: who ends a trial after a share lets it go on, maybe, with the next.
+    if (outcome == FT_OK && run->share > 1) outcome = ft_make_directories((run + 1)->dir);
     ft_error error;
     ft_error_save(&error);
     char *path = ft_path_join(&r->arena, run->dir, "run.json");
@@ -180,6 +206,10 @@ static ft_status print_table(ft_repeat *r) {
         if (line == NULL) return FT_NO_MEMORY;
         ft_info("%s", line);
     }
+    if (r->runs[0].share > 0) {
+        ft_info("  model in %s/model; ftengine predict %s takes it", r->runs[r->count - 1].dir, r->dir);
+        return FT_OK;
+    }
     ft_info("%s", means);
     if (r->done > 1) ft_info("%s", deviations);
     ft_info("  models in %s/*/model; ftengine predict %s takes all of them", r->dir, r->dir);
@@ -205,7 +235,7 @@ static ft_status check_files(const ft_config *c) {
     } files[] = {{"data.train", c->data.train}, {"data.validation", c->data.validation}, {"data.test", c->data.test}};
     for (int i = 0; i < 3; i++)
         if (strcmp(files[i].path, "-") == 0)
-            return ft_fail(FT_INVALID, files[i].option, "standard input cannot be read once for every fold or seed");
+            return ft_fail(FT_INVALID, files[i].option, "standard input cannot be read once for every fold, seed or share");
     return FT_OK;
 }
 
@@ -217,9 +247,7 @@ static ft_status foresee(ft_repeat *r, ft_memory_refusal *refusal) {
         int64_t *list = ft_arena_alloc(&r->arena, (size_t)seeds * sizeof *list);
         if (list == NULL) return FT_NO_MEMORY;
         for (int i = 0; i < seeds; i++) list[i] = r->runs[first + i].seed;
-        ft_config config = *r->config; // strings are shared
-        config.data.fold = r->runs[first].fold;
-        config.train.seeds = (ft_int_list){0};
+        const ft_config config = config_of(r, &r->runs[first]);
         int at;
         const ft_status status = ft_train_foresee(&config, seeds, list, &at, refusal);
         if (status == FT_NO_MEMORY)
@@ -246,7 +274,7 @@ static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
 }
 
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
-    if (!every_fold(config) && config->train.seeds.count == 0) return ft_train(config, refusal);
+    if (!every_fold(config) && config->train.seeds.count == 0 && !ft_config_has_shares(config)) return ft_train(config, refusal);
     ft_notifier *notifier = NULL;
     if (ft_run_observer_of() == NULL) FT_TRY(ft_notifier_open(config, &notifier));
     ft_repeat r = {.config = config, .lock = -1, .log = ft_log_copy_begin()};
@@ -269,12 +297,13 @@ ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
 // ---- what is in a directory -----------------------------------------------------------------------------------------------
 
 typedef struct member {
-    long long fold, seed;
+    long long fold, seed, share;
     const char *path;
 } member;
 
 static int by_number(const void *a, const void *b) {
     const member *x = a, *y = b;
+    if (x->share != y->share) return x->share > y->share ? -1 : 1;
     if (x->fold != y->fold) return x->fold < y->fold ? -1 : 1;
     return (x->seed > y->seed) - (x->seed < y->seed);
 }
@@ -282,6 +311,7 @@ static int by_number(const void *a, const void *b) {
 static bool read_name(const char *name, member *m) {
     char rest;
     *m = (member){0};
+    if (sscanf(name, "share-%lld%c", &m->share, &rest) == 1) return m->share > 0;
     if (sscanf(name, "seed-%lld%c", &m->seed, &rest) == 1 || sscanf(name, "fold-%lld%c", &m->fold, &rest) == 1) return true;
     return sscanf(name, "fold-%lld-seed-%lld%c", &m->fold, &m->seed, &rest) == 2;
 }
@@ -315,4 +345,21 @@ ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***memb
     }
     free(list);
     return status;
+}
+
+bool ft_repeat_is_share(const char *path, int64_t *one_in) {
+    const char *slash = strrchr(path, '/');
+    member m;
+    const bool is = read_name(slash != NULL ? slash + 1 : path, &m) && m.share > 0;
+    *one_in = is ? m.share : 0;
+    return is;
+}
+
+ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count) {
+    int64_t one_in;
+    FT_TRY(ft_repeat_members(dir, arena, members, count));
+    if (*count < 2 || !ft_repeat_is_share((*members)[*count - 1], &one_in)) return FT_OK;
+    *members += *count - 1;
+    *count = 1;
+    return FT_OK;
 }

@@ -1,4 +1,4 @@
-// repeat.h - one configuration trained several times: a run for each of train.seeds and data.folds, and what they come to.
+// repeat.h - one configuration trained several times: a run for each of train.seeds and data.folds, or of data.shares, and what they come to.
 //
 // The runs are ordinary ones in directories of their own inside the run directory (seed-1, fold-2, fold-2-seed-1), each with
 // a config.ini that runs again as it is. Beside them:
@@ -9,6 +9,8 @@
 //                       of the file, from 0. Of folds these are out of fold: from models that were not trained on it.
 //                       Decided by the largest mean, several labels by 0.5: thresholds that were tuned are of one model. Words and
 //                       answers: join.h. Documents have places by their means, queries numbers of their own
+// Of data.shares (share-9, share-3, share-1) no means are taken: metrics and predictions are those of the last run, on all texts, and a
+// line of metrics.jsonl has the evaluations of its run, with `step` in parts of the smallest share's size: 1, 3, 9.
 // Whoever reads run directories (studies, compare, report) need not know.
 #ifndef FT_REPEAT_H
 #define FT_REPEAT_H
@@ -19,17 +21,22 @@
 
 #include <jansson.h>
 
-// ft_train() once, or for every fold and seed: all are planned before the first, so that what will not fit is refused then. Stops at the first run that does not end well, with its status; with
+// ft_train() once, or for every fold and seed, or share: all are planned before the first, so that what will not fit is refused then. Stops at the first run that does not end well, with its status; with
 // output.exists = resume it goes on there. In a trial of a study (observer.taken) each run is on the disk before the next.
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal);
 
-// The directories of the runs inside a run directory, by fold and seed; count 0: it is a single run, or none.
+// The directories of the runs inside a run directory, by fold and seed, shares from the smallest; count 0: it is a single run, or none.
 ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***members, int *count);
+// Those whose models it stands for: of shares the last one, on all texts, which may be missing yet.
+ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count);
+// Is a member, by its directory, a run on a share of the texts, and of which (1: of all of them)?
+bool ft_repeat_is_share(const char *member, int64_t *one_in);
 
 // ---- internal -------------------------------------------------------------------------------------------------------------
 typedef struct ft_repeat_run {
     const char *name, *dir;
     int64_t fold, seed; // fold 0: not of a fold
+    int64_t share;      // 0: not of a share
     json_t *json;       // what is kept of its run.json (ft_repeat_load); NULL: it did not get that far
 } ft_repeat_run;
 
@@ -49,6 +56,8 @@ ft_status ft_repeat_load(const char *path, json_t **json);
 ft_status ft_repeat_write_metrics(ft_repeat *r);
 ft_status ft_repeat_write_predictions(ft_repeat *r);
 ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome);
+// The first of the first `runs` runs whose figures make theirs: of shares the last one is alone.
+int ft_repeat_first(const ft_repeat *r, int runs);
 // Mean and sample standard deviation of a metric over the runs that are done; false when one of them lacks it. sd is NaN
 // for one run.
 bool ft_repeat_mean(const ft_repeat *r, const char *metric, double *mean, double *sd);

@@ -38,8 +38,10 @@ double ft_gp_acquire(ft_gp_acquisition *q, const double *point, double *gradient
     if (q->improves) {
         ft_gp_believe(q, point, &mean, &variance, by_place, by_place2);
         const double deviation = sqrt(variance), z = (q->best - mean) / deviation;
-        value += log(deviation) + ft_log_improvement(z, &slope);
-        chain(q, -slope / deviation, (1 - z * slope) / (2 * variance), gradient);
+        const double gain = log(deviation) + ft_log_improvement(z, &slope);
+        value += q->exploits ? -mean : gain;
+        if (q->exploits) chain(q, -1, 0, gradient);
+        else chain(q, -slope / deviation, (1 - z * slope) / (2 * variance), gradient);
     }
     for (int l = 0; l < q->limits; l++) {
         ft_gp_ask(&q->limit[l], point, &mean, &variance, by_place, by_place2);

@@ -14,6 +14,7 @@ typedef struct ft_gp_acquisition {
     double caution;       // 1: as expected gains want it
     bool improves;        // there is an objective and a best trial; else only chances count
     bool doubts;          // some trial came to no end
+    bool exploits;        // the mean, smaller is better, in place of ln of the improvement: what is not known promises nothing
     int limits, axes;
     double *scratch; // [2 axes]
 } ft_gp_acquisition;

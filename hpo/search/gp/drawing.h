@@ -1,4 +1,4 @@
-// drawing.h - what a suggestion of the Gaussian process is made of, for gp.c and outlook.c alone.
+// drawing.h - what a suggestion of the Gaussian process is made of, for gp.c, outlook.c and insight.c alone.
 #ifndef FT_HPO_GP_DRAWING_H
 #define FT_HPO_GP_DRAWING_H
 
@@ -15,6 +15,7 @@ typedef struct ft_gp_drawing {
     double *points; // [targets][axes]
     ft_gp_acquisition acquisition;
     double unit;   // what 1 of the model's values is as a loss, 0: not known
+    double zero;   // what their 0 is as one
     double noise;  // variance, in the objective model's values
     double *elite; // [elites][axes] the best trials, the best first
     int elites;

@@ -128,8 +128,8 @@ static ft_status hear_teachers(drawing *d, choosing *c, int count, double **thet
     return FT_OK;
 }
 
-// What 1 of y is as a loss, among the better half, which is not bent.
-static double unit_of(const double *loss, const double *y, int count) {
+// What 1 of y is as a loss, among the better half, which is not bent; *zero: what y = 0 is, where that is known.
+static double unit_of(const double *loss, const double *y, int count, double *zero) {
     int best = 0, other = -1;
     for (int i = 1; i < count; i++)
         if (loss[i] < loss[best]) best = i;
@@ -139,7 +139,9 @@ static double unit_of(const double *loss, const double *y, int count) {
             less += loss[k] < loss[i];
         if (2 * less < count && (other < 0 || loss[i] > loss[other])) other = i;
     }
-    return other != best && y[other] > y[best] ? (loss[other] - loss[best]) / (y[other] - y[best]) : 0;
+    const double unit = other != best && y[other] > y[best] ? (loss[other] - loss[best]) / (y[other] - y[best]) : 0;
+    *zero = loss[best] - unit * y[best];
+    return unit;
 }
 
 static ft_status learn_losses(drawing *d, choosing *c) {
@@ -151,7 +153,7 @@ static ft_status learn_losses(drawing *d, choosing *c) {
         if (!isnan(t->loss[i])) c->from[count] = i, c->value[count++] = t->loss[i];
     if (count < 2) return FT_OK;
     FT_TRY(ft_gp_warp_losses(d->options->warp, c->value, count, &d->arena, c->y));
-    d->unit = unit_of(c->value, c->y, count);
+    d->unit = unit_of(c->value, c->y, count, &d->zero);
     FT_TRY(find_scales(d, c, c->y, count, &theta, &evidence, &some));
     // Every other trial, and not for ever: who is wrong in a way that ranks do not show costs half of few.
     const bool hears = d->options->teachers != NULL && d->number % 2 == 1 && count <= FT_TEACHERS_HEARD;

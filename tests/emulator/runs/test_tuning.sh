@@ -76,7 +76,7 @@ refused() { # refused TEXT, of bad.json
 }
 sed 's/NVIDIA Fake 4096/NVIDIA H200/' tuned.json >bad.json && refused "were measured on NVIDIA H200, sm_80 with cuBLASLt"
 sed 's/"cublaslt": [0-9]*/"cublaslt": 120000/' tuned.json >bad.json && refused "with cuBLASLt 120000, this is"
-sed 's/"format_version": 1/"format_version": 4/' tuned.json >bad.json && refused "format_version 4, this program reads 1"
+sed 's/"format_version": 1/"format_version": 99/' tuned.json >bad.json && refused "format_version 99, this program reads 1"
 sed '0,/"algorithm": "../s//"algorithm": "xy/' tuned.json >bad.json && refused "products[0]: algorithm is no 128 hexadecimal digits"
 sed '0,/fp32/s//fp8/' tuned.json >bad.json && refused "products[0]: types are three of fp32, bf16, fp16"
 sed 's/"products"/"product"/' tuned.json >bad.json && refused "products is no list"
