@@ -282,10 +282,11 @@ part_sanitizer() {
     for which in memcheck racecheck; do
         ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops"
     done
-    # Paths of attention that must be asked for, on chips that have them; warpgroups and tensor memory wait at barriers of another kind.
+    # Paths of attention that must be asked for, on chips that have them; warpgroups and tensor memory wait at barriers of another kind. pooled: 512 keys, so
+    # that buffers are filled more than once.
     for which in {memcheck,racecheck,synccheck}-wgmma {memcheck,racecheck}-owner {memcheck,racecheck,synccheck}-tcgen05; do
         ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "${which%-*}" --error-exitcode 1 "$BUILD/gpu_ops" --attention --candidate "${which#*-}" \
-            --path "${which#*-}" small small-pooled
+            --path "${which#*-}" small small-pooled pooled
     done
 }
 

@@ -53,6 +53,7 @@ hopper=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90)
 expect 4 env "${hopper[@]}" TOKENS=20 WGMMA_OPTIONS="small-pooled dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
 well_formed disentangled-mma=passed disentangled-wgmma=passed wgmma=passed wgmma-without-turns=passed memcheck=passed racecheck=passed {memcheck,racecheck,synccheck}-wgmma=passed \
     {memcheck,racecheck}-owner=passed {memcheck,racecheck,synccheck}-tcgen05=skipped
+[ "$(grep -cE '^pooled(-backward)? .* 890 +wgmma ok ' "$results/memcheck-wgmma.txt")" -ge 8 ] || fail "no buffer is filled twice in front of a sanitizer: $(cat "$results/memcheck-wgmma.txt")"
 [ "$(json "$results/wgmma.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(48, 16, True)" ] ||
     fail "wgmma.json: $(cat "$results/wgmma.json")"
 [ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, wgmma [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
