@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # study.fidelity = data: trials are whole trainings on growing shares of the texts, which the pruner judges between them. What is pruned
 # has paid for its shares alone, and goes on with the next one when it is thawed; what is not is the configuration trained alone.
-# ctest: asan_part=4
+# ctest: part=3 asan_part=4
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 cat >tiny.ini <<INI
