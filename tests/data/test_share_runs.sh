@@ -82,6 +82,10 @@ expect 3 "$FTENGINE" train "$here/follow.ini" $options data.shares=9,3,1 output.
 
 # ---- stopped, it goes on -------------------------------------------------------------------------------------------------
 cp -r shares stopped && rm -r stopped/share-3 stopped/share-1 stopped/run.json stopped/metrics.jsonl stopped/predictions.jsonl && mkdir stopped/share-3
+for command in predict eval; do # no model of a share stands for that of all texts
+    expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "the run on all texts (share-1) has not begun" && says "stopped/share-3 is"
+done
+expect 0 "$FTENGINE" predict stopped/share-9 --data "$here/validation.tsv"
 stat -c %i stopped/share-9/run.json >before
 expect 0 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume
 for share in 3 1; do same shares/share-$share stopped/share-$share; done

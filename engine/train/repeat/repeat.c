@@ -358,8 +358,13 @@ bool ft_repeat_is_share(const char *path, int64_t *one_in) {
 ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count) {
     int64_t one_in;
     FT_TRY(ft_repeat_members(dir, arena, members, count));
-    if (*count < 2 || !ft_repeat_is_share((*members)[*count - 1], &one_in)) return FT_OK;
+    if (*count == 0 || !ft_repeat_is_share((*members)[*count - 1], &one_in)) return FT_OK;
     *members += *count - 1;
+    if (one_in != 1) {
+        ft_fail(FT_INVALID, dir, "the run on all texts (share-1) has not begun");
+        ft_hint("the run goes on with output.exists=resume; %s is the one on a share of them", **members);
+        return FT_INVALID;
+    }
     *count = 1;
     return FT_OK;
 }
