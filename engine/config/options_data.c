@@ -56,8 +56,8 @@ static const ft_option rows[] = {
                  "a ninth, too. A smaller share is a part of a larger one. Figures are those of the last run. What study.fidelity = data "
                  "gives trials. Empty: one run."),
     INT(data.share, FIXED, "1", 1, 1 << 20,
-        .help = "Trains on one text in so many of data.train, with the same share of every class; of a text's group (data.group) all or none. "
-                "Which ones depends on train.data_seed (auto: 42). 1: on all of them."),
+        .help = "Trains on one text in so many of data.train, with the same share of every class; of a text's group (data.group, "
+                "with data.validation_split) all or none. Which ones depends on train.data_seed (auto: 42). 1: on all of them."),
     STRING(data.group, FIXED, "", .elsewhere = "group_column groups group_by group_column_name",
            .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold, or on "
                    "one side of data.validation_split. train.task = "

@@ -85,9 +85,9 @@ static const ft_option rows[] = {
          .help = "Draw what only some trials have together with what always comes with it, to go with the values that "
                  "the trial has already. false: each alone, as Optuna does."),
     NAME(study.bandwidth, FREE, "auto", bandwidth_choices,
-         .help = "How near to good trials the next one may be. fine: the more trials, the nearer, and of more than 2,048 "
-                 "that are not good every second, fourth ... is looked at; optuna: never nearer than about a 27th of a "
-                 "range, and at all. auto: fine with one objective."),
+         .help = "How near to good trials the next one may be. fine: the more trials, the nearer; of more than 2,048 "
+                 "that are not good it looks at every second, fourth ... one. optuna: never nearer than about a 27th of a "
+                 "range; it looks at all. auto: fine with one objective."),
     INT(study.grid_points, FREE, "5", 2, 1 << 20, .unit = "values",
         .help = "Values of a float without a step in a grid, evenly spaced (in logarithms where it is log)."),
     NAME(study.pruner, FREE, "none", pruner_choices,
