@@ -103,36 +103,29 @@ static call of_layernorm_forward(const ft_layernorm_forward_args *a) { return of
 ROWS(layernorm_backward, s, dy)
 ROWS(activation_forward, x, y)
 ROWS(activation_backward, h, dx)
-// The two ops that it is unless something else was measured; of the latter is told behind what product it stands.
+// The two ops that it is unless something else was measured; of the latter is told behind a product over how many terms it stands.
+static call of_two(const ft_gemm_args *product, ft_workspace workspace, int64_t terms, call second, ft_cost rest) {
+    const ft_cost of_product = ft_gemm_cost(product);
+    call first = of_gemm(product);
+    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)workspace.bytes;
+    note(first);
+    second.flops = rest.flops, second.bytes = rest.bytes, second.behind = terms;
+    return second;
+}
 static call of_product_activation(const ft_product_activation_args *a) {
     const ft_gemm_args product = ft_product_activation_product(a);
     const ft_activation_forward_args rest = ft_product_activation_rest(a);
-    const ft_cost of_product = ft_gemm_cost(&product), of_rest = ft_activation_forward_cost(&rest);
-    call first = of_gemm(&product), second = of_activation_forward(&rest);
-    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
-    note(first);
-    second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->x.cols;
-    return second;
+    return of_two(&product, a->workspace, a->x.cols, of_activation_forward(&rest), ft_activation_forward_cost(&rest));
 }
 static call of_product_slope(const ft_product_slope_args *a) {
     const ft_gemm_args product = ft_product_slope_product(a);
     const ft_activation_backward_args rest = ft_product_slope_rest(a);
-    const ft_cost of_product = ft_gemm_cost(&product), of_rest = ft_activation_backward_cost(&rest);
-    call first = of_gemm(&product), second = of_activation_backward(&rest);
-    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
-    note(first);
-    second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->dout.cols;
-    return second;
+    return of_two(&product, a->workspace, a->dout.cols, of_activation_backward(&rest), ft_activation_backward_cost(&rest));
 }
 static call of_product_norm(const ft_product_norm_args *a) {
     const ft_gemm_args product = ft_product_norm_product(a);
     const ft_layernorm_forward_args rest = ft_product_norm_rest(a);
-    const ft_cost of_product = ft_gemm_cost(&product), of_rest = ft_layernorm_forward_cost(&rest);
-    call first = of_gemm(&product), second = of_layernorm_forward(&rest);
-    first.flops = of_product.flops, first.bytes = of_product.bytes, first.scratch = (double)a->workspace.bytes;
-    note(first);
-    second.flops = of_rest.flops, second.bytes = of_rest.bytes, second.behind = a->x.cols;
-    return second;
+    return of_two(&product, a->workspace, a->x.cols, of_layernorm_forward(&rest), ft_layernorm_forward_cost(&rest));
 }
 static call of_attention_forward(const ft_attention_forward_args *a) { return of_attention("attention_forward", &a->shape, a->q, a->k, 0); }
 static call of_attention_backward(const ft_attention_backward_args *a) { return of_attention("attention_backward", &a->shape, a->q, a->k, 0); }

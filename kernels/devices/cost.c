@@ -57,15 +57,15 @@ ft_cost ft_activation_forward_cost(const ft_activation_forward_args *a) {
     return (ft_cost){20 * elements(a->x), bytes(a->x) + bytes(a->h) + bytes(a->y), 0};
 }
 
-// Of the two ops, which run unless a kernel of our own was measured to be faster (plan.c plans each).
+// Of a product and what stands behind it the two ops, which run unless a kernel of our own was measured to be faster (plan.c plans each).
+static ft_cost of_two(ft_cost product, ft_cost rest) {
+    return (ft_cost){product.flops + rest.flops, product.bytes + rest.bytes, product.rows};
+}
+
 ft_cost ft_product_activation_cost(const ft_product_activation_args *a) {
     const ft_gemm_args product = ft_product_activation_product(a);
     const ft_activation_forward_args rest = ft_product_activation_rest(a);
-    ft_cost cost = ft_gemm_cost(&product);
-    const ft_cost of_rest = ft_activation_forward_cost(&rest);
-    cost.flops += of_rest.flops;
-    cost.bytes += of_rest.bytes;
-    return cost;
+    return of_two(ft_gemm_cost(&product), ft_activation_forward_cost(&rest));
 }
 
 ft_cost ft_activation_backward_cost(const ft_activation_backward_args *a) {
@@ -75,21 +75,13 @@ ft_cost ft_activation_backward_cost(const ft_activation_backward_args *a) {
 ft_cost ft_product_slope_cost(const ft_product_slope_args *a) {
     const ft_gemm_args product = ft_product_slope_product(a);
     const ft_activation_backward_args rest = ft_product_slope_rest(a);
-    ft_cost cost = ft_gemm_cost(&product);
-    const ft_cost of_rest = ft_activation_backward_cost(&rest);
-    cost.flops += of_rest.flops;
-    cost.bytes += of_rest.bytes;
-    return cost;
+    return of_two(ft_gemm_cost(&product), ft_activation_backward_cost(&rest));
 }
 
 ft_cost ft_product_norm_cost(const ft_product_norm_args *a) {
     const ft_gemm_args product = ft_product_norm_product(a);
     const ft_layernorm_forward_args rest = ft_product_norm_rest(a);
-    ft_cost cost = ft_gemm_cost(&product);
-    const ft_cost of_rest = ft_layernorm_forward_cost(&rest);
-    cost.flops += of_rest.flops;
-    cost.bytes += of_rest.bytes;
-    return cost;
+    return of_two(ft_gemm_cost(&product), ft_layernorm_forward_cost(&rest));
 }
 
 ft_cost ft_gated_forward_cost(const ft_gated_forward_args *a) { return (ft_cost){21 * elements(a->y), bytes(a->x) + bytes(a->y), 0}; }
