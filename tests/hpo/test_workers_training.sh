@@ -5,14 +5,8 @@
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done; rm -rf "$scratch"' EXIT
-cat >tiny.ini <<INI
-[model]
-path = $here/model
-hidden_dropout = 0.1
-[data]
-train = $here/train.tsv
-validation = $here/validation.tsv
-max_length = 24
+tiny_model >tiny.ini
+cat >>tiny.ini <<INI
 [train]
 max_steps = 60
 [eval]

@@ -4,14 +4,8 @@
 # ctest: part=3 asan_part=4
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
-cat >tiny.ini <<INI
-[model]
-path = $here/model
-hidden_dropout = 0.1
-[data]
-train = $here/train.tsv
-validation = $here/validation.tsv
-max_length = 24
+tiny_model >tiny.ini
+cat >>tiny.ini <<INI
 [train]
 max_steps = 60
 batch_size = 8
