@@ -31,11 +31,20 @@ static const char *text_of(const ft_space_rule *rule, const json_t *value, ft_ar
     return NULL;
 }
 
-static ft_status never(const char *where, const char *name, const json_t *value) {
+static ft_status never(const char *where, const ft_space_rule *other, const json_t *value) {
+    const ft_distribution *d = &other->distribution;
+    const char *nearest = NULL, **texts = calloc((size_t)d->choice_count + 1, sizeof *texts);
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    const ft_status status = ft_fail(FT_INVALID, where, "\"when\": \"%.100s\" is never %.100s", name, text != NULL ? text : "that");
+    int count = 0;
+    for (int i = 0; texts != NULL && d->kind == FT_CATEGORICAL && i < d->choice_count; i++)
+        if (d->choices[i].kind == FT_CHOICE_TEXT) texts[count++] = d->choices[i].text;
+    if (json_is_string(value)) nearest = ft_nearest(json_string_value(value), count, texts);
+    ft_fail(FT_INVALID, where, "\"when\": \"%.100s\" is never %.100s", other->name, text != NULL ? text : "that");
+    if (nearest != NULL) ft_hint("did you mean \"%.100s\"?", nearest);
+    if (d->kind == FT_INT) ft_hint("it is a whole number from %.0f to %.0f", d->low, d->high);
+    free(texts);
     free(text);
-    return status;
+    return FT_INVALID;
 }
 
 static ft_status no_such(const ft_space *space, const char *where, const char *name) {
@@ -63,7 +72,7 @@ static ft_status add_test(ft_space *space, ft_space_rule *rule, const char *name
     for (size_t i = 0; i < count; i++) {
         const json_t *value = json_is_array(wanted) ? json_array_get(wanted, i) : wanted;
         test->values[i] = text_of(other, value, &space->arena);
-        if (test->values[i] == NULL) return never(rule->where, name, value);
+        if (test->values[i] == NULL) return never(rule->where, other, value);
         test->count++;
     }
     rule->test_count++;

@@ -168,6 +168,7 @@ for bad in "\"y\": $float, \"when\": {\"kinds\": 1}}|no parameter \"kinds\" stan
  "n": {"name": "IntDistribution", "attributes": {"low": 2, "high": 8}}, ${bad%%|*}}
 JSON
     expect 2 study ask when --space bad.json && one_error 'bad.json: "y"' && says "${bad#*|}"
+    case $bad in *svn*) says 'did you mean "svm"?' ;; *'never 9') says "a whole number from 2 to 8" ;; esac
 done
 
 # ---- mistakes ----------------------------------------------------------------------------------------------------------------
