@@ -167,7 +167,7 @@ static const ft_command commands[] = {
      "      --skip-if-exists                    not when a trial with these values is there already\n"
      "      --force                             also parameters and values that no trial has had\n"
      "  ask [NAME] [--space FILE.json]          a trial for another program: its number and values, a queued one first. FILE.json is a\n"
-     "                                          search space as Optuna writes it; by default the study's own\n"
+     "                                          search space as Optuna writes it (and \"when\"); by default the study's own\n"
      "  tell [NAME] NUMBER VALUE...             how good that trial was (--state complete|pruned|fail); with --step STEP one value\n"
      "                                          on its way, answered by \"go on\" or \"prune\"\n"
      "      --constraints C[,...]               what the program's own constraints came to, 0 or less where one is kept\n"
