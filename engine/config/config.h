@@ -208,7 +208,7 @@ typedef struct ft_config {
         bool crop;
         double crop_least, crop_most, crop_narrowest, crop_widest; // shares of the area, width / height
         double flip;
-        const char *color_jitter; // engine/data/augment.h
+        const char *color_jitter; // engine/data/augment/augment.h
         int64_t randaugment, magnitude;
         double erasing, mixup, cutmix;
     } augment;

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/data/tables/groups.h"
 #include "engine/data/tables/table.h"
 #include "engine/text/long_text.h"

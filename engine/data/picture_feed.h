@@ -15,7 +15,7 @@
 #ifndef FT_PICTURE_FEED_H
 #define FT_PICTURE_FEED_H
 
-#include "engine/data/augment.h"
+#include "engine/data/augment/augment.h"
 #include "engine/data/batch.h"
 
 typedef struct ft_picture_feed ft_picture_feed;

@@ -1,6 +1,6 @@
 // picture_input.c - pictures as an input: files, decoded and resized once, when the data set is built. The texts of a table are their paths.
 #include "engine/data/broken_pictures.h"
-#include "engine/data/folds.h"
+#include "engine/data/order/folds.h"
 #include "engine/data/picture_fill.h"
 #include "engine/data/picture_set.h"
 #include "engine/data/picture_threads.h"

@@ -1,6 +1,6 @@
 // question_input.c - questions as an input, each with the passage that answers it: a sequence a window of the passage (text/questions.h), of
 // which all rows are read. The first answer is the one that is learned, as in run_qa; a window that does not hold it whole has its row 0, [CLS].
-#include "engine/data/answers.h"
+#include "engine/data/labels/answers.h"
 #include "engine/data/batch.h"
 #include "engine/data/input.h"
 #include "engine/data/question_set.h"

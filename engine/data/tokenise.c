@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "base/spill.h"
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 #include "engine/data/token_cache.h"
 
 #include <stdio.h>

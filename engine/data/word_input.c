@@ -2,7 +2,7 @@
 // where a training set asks for it).
 #include "engine/data/batch.h"
 #include "engine/data/input.h"
-#include "engine/data/tags.h"
+#include "engine/data/labels/tags.h"
 #include "engine/data/text_input.h"
 
 #include "base/arena.h"

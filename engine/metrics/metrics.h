@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "engine/config/config.h"
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/metrics/logits.h"
 
 #include <stdint.h>

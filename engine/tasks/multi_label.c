@@ -1,5 +1,5 @@
 // multi_label.c - any number of classes a text: what transformers calls multi_label_classification.
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 #include "engine/metrics/decision.h"
 #include "engine/tasks/rows.h"
 #include "engine/tasks/tasks.h"

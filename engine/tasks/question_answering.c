@@ -1,5 +1,5 @@
 // question_answering.c - where in a context the answer to a question stands: what transformers calls ForQuestionAnswering, judged as SQuAD's scripts do.
-#include "engine/data/answers.h"
+#include "engine/data/labels/answers.h"
 #include "engine/metrics/answers.h"
 #include "engine/tasks/rows.h"
 #include "engine/tasks/tasks.h"

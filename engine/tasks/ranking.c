@@ -3,7 +3,7 @@
 // Each pair is learned for itself, by binary cross-entropy of its score against its relevance, as sentence-transformers' CrossEncoder does with one
 // label. Pairs are judged by query. A listwise loss would make a query one unit of batches; orders, micro-batches and dropout count
 // sequences, and stay what they are.
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 #include "engine/metrics/queries.h"
 #include "engine/tasks/rows.h"
 #include "engine/tasks/tasks.h"

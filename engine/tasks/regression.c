@@ -1,5 +1,5 @@
 // regression.c - one number a text, or several.
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 #include "engine/metrics/correlation.h"
 #include "engine/tasks/rows.h"
 #include "engine/tasks/tasks.h"

@@ -4,7 +4,7 @@
 #ifndef FT_TASKS_H
 #define FT_TASKS_H
 
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/data/tables/cells.h"
 #include "engine/metrics/metrics.h"
 #include "engine/metrics/window_pooling.h"

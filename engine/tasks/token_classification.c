@@ -1,6 +1,6 @@
 // token_classification.c - a tag for every word: what transformers calls ForTokenClassification, judged as seqeval does.
 #include "base/log.h"
-#include "engine/data/tags.h"
+#include "engine/data/labels/tags.h"
 #include "engine/metrics/entities.h"
 #include "engine/tasks/rows.h"
 #include "engine/tasks/tasks.h"

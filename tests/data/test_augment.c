@@ -1,7 +1,7 @@
 // What is drawn for a picture: a function of (seed, epoch, picture) alone, distributed as torchvision's draws are (its deciles, with fixed seeds here and
 // there), RandAugment's table of magnitudes, and every operation as likely.
-#include "engine/data/augment.h"
-#include "engine/data/draws.h"
+#include "engine/data/augment/augment.h"
+#include "engine/data/augment/draws.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "engine/data/folds.h"
+#include "engine/data/order/folds.h"
 
 #include <stdio.h>
 #include <stdlib.h>

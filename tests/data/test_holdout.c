@@ -1,5 +1,5 @@
 // A share held out: its size, that of every class, groups together, drawn by the seed alone.
-#include "engine/data/holdout.h"
+#include "engine/data/order/holdout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // The order of examples against torch.randperm (vectors/order.txt).
 #include "base/files.h"
-#include "engine/data/order.h"
+#include "engine/data/order/order.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

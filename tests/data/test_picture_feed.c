@@ -6,7 +6,7 @@
 #include "base/spill.h"
 #include "engine/data/batch.h"
 #include "engine/data/broken_pictures.h"
-#include "engine/data/order.h"
+#include "engine/data/order/order.h"
 #include "engine/data/picture_feed.h"
 #include "engine/data/picture_set.h"
 #include "engine/data/pictures/source.h"

@@ -1,5 +1,5 @@
 // Shares of a table: their sizes, those of every class, each within the larger ones, groups together, drawn by the seed alone.
-#include "engine/data/shares.h"
+#include "engine/data/order/shares.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

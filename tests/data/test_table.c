@@ -1,6 +1,6 @@
 // Tables: what is accepted, what comes out, and what every refusal says. Labels and their ids.
 #include "base/files.h"
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/data/tables/table.h"
 
 #include <setjmp.h>

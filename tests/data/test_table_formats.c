@@ -2,7 +2,7 @@
 // every table, and TSV, is in test_table.c.
 #include "base/files.h"
 #include "base/log.h"
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/data/tables/formats.h"
 #include "engine/data/tables/records.h"
 #include "engine/data/tables/source.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/data/tables/table.h"
-#include "engine/data/tags.h"
+#include "engine/data/labels/tags.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Labels that are no single class: every form of several classes, numbers, and what each refusal says.
 #include "base/spill.h"
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

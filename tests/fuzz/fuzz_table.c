@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "engine/data/tables/records.h"
 #include "engine/data/tables/table.h"
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // Any bytes as a TSV table, in every way a table is asked for; what is accepted must hang together.
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/data/tables/table.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define FT_TRAIN_JOB_H
 
 #include "engine/config/config.h"
-#include "engine/data/augment.h"
+#include "engine/data/augment/augment.h"
 #include "engine/data/broken_pictures.h"
 #include "engine/data/feature_cache.h"
 #include "engine/data/input.h"

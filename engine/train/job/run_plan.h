@@ -9,7 +9,7 @@
 
 #include "engine/config/config.h"
 #include "engine/data/input.h"
-#include "engine/data/order.h"
+#include "engine/data/order/order.h"
 #include "engine/model/model.h"
 
 enum { FT_STEP_GRAPH_TOKENS = 64 }; // micro-batches of steps that are graphs are filled up to multiples of so many

@@ -2,7 +2,7 @@
 
 #include "base/heap.h"
 #include "base/spill.h"
-#include "engine/data/order.h"
+#include "engine/data/order/order.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "engine/data/tags.h"
+#include "engine/data/labels/tags.h"
 
 #include "base/nearest.h"
 #include "engine/data/tables/name_set.h"

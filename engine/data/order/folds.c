@@ -1,6 +1,6 @@
-#include "engine/data/folds.h"
+#include "engine/data/order/folds.h"
 
-#include "engine/data/order.h"
+#include "engine/data/order/order.h"
 
 #include "base/spill.h"
 

@@ -1,4 +1,4 @@
-#include "engine/data/targets.h"
+#include "engine/data/labels/targets.h"
 
 #include "base/nearest.h"
 #include "base/spill.h"

@@ -1,4 +1,4 @@
-#include "engine/data/order.h"
+#include "engine/data/order/order.h"
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "engine/data/shares.h"
+#include "engine/data/order/shares.h"
 
 #include "base/arena.h"
 #include "kernels/philox.h"

@@ -1,4 +1,4 @@
-#include "engine/data/answers.h"
+#include "engine/data/labels/answers.h"
 
 #include "engine/data/tables/records.h"
 

@@ -1,7 +1,7 @@
-#include "engine/data/augment.h"
+#include "engine/data/augment/augment.h"
 
 #include "base/heap.h"
-#include "engine/data/draws.h"
+#include "engine/data/augment/draws.h"
 #include "engine/images/adjust.h"
 #include "engine/images/move.h"
 

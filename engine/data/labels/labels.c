@@ -1,4 +1,4 @@
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 
 #include "base/nearest.h"
 #include "engine/data/tables/name_set.h"

@@ -1,4 +1,4 @@
-#include "engine/data/draws.h"
+#include "engine/data/augment/draws.h"
 
 #include "kernels/philox.h"
 

@@ -1,7 +1,7 @@
-#include "engine/data/holdout.h"
+#include "engine/data/order/holdout.h"
 
 #include "base/arena.h"
-#include "engine/data/folds.h"
+#include "engine/data/order/folds.h"
 #include "kernels/philox.h"
 
 #include <math.h>

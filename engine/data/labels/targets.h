@@ -10,7 +10,7 @@
 #ifndef FT_TARGETS_H
 #define FT_TARGETS_H
 
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 
 // The outputs of a task with targets (labels->kind and separator are set, count and names are filled): the classes in order
 // of bytes, numbers by value; those of columns in their order. other (NULL: none) may have more classes.

@@ -8,7 +8,7 @@
 #ifndef FT_TAGS_H
 #define FT_TAGS_H
 
-#include "engine/data/labels.h"
+#include "engine/data/labels/labels.h"
 #include "engine/text/words.h"
 
 // The tags of a table and of another one (NULL: none), in the arena: names sorted by bytes, numbers by value (labels.h); of spans O and, of
