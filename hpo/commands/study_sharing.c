@@ -23,8 +23,11 @@ void ft_study_sharing_print(const ft_study_sharing *s) {
     char predicted[32], seen[32], expected[32];
     const ft_sharing_means *m = &s->means;
     if (m->shared > 0) {
-        printf("sharing    %" PRId64 " trial%s had a device together with others: slow-down predicted %s, seen %s",
-               m->shared, m->shared == 1 ? "" : "s", factor(m->predicted, predicted), factor(m->seen, seen));
+        printf("sharing    %" PRId64 " trial%s had a device together with others: ", m->shared, m->shared == 1 ? "" : "s");
+        if (isnan(m->predicted) && isnan(m->seen)) // say it once
+            printf("by how much they slowed each other down is not known");
+        else
+            printf("slow-down predicted %s, seen %s", factor(m->predicted, predicted), factor(m->seen, seen));
         if (m->seen_of > 0 && m->seen_of < m->shared)
             printf(" (of the %" PRId64 " where both are known; predicted for those %s)", m->seen_of,
                    factor(m->expected, expected));
