@@ -29,8 +29,8 @@ endfunction()
 # Labels of tests that are not even built, as a regular expression (`make sanitize LEAVE=...`).
 set(FT_LEAVE "" CACHE STRING "labels of tests that are left out of this build, a regular expression")
 
-# ft_labels(SOURCE RESULT): the test's own label, its part of five, and under a sanitizer its share of all that have no part, one of ten: CI takes one of
-# each with every commit.
+# ft_labels(SOURCE RESULT): the test's own label, its part of five, and under a sanitizer its share of all that have no part, one of
+# twenty, a to t: CI takes one of each with every commit.
 function(ft_labels source result)
   ft_read_properties(${source} its)
   set(part "${its_part}")
@@ -45,7 +45,8 @@ function(ft_labels source result)
     file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${source})
     string(MD5 hash ${path})
     string(SUBSTRING ${hash} 0 4 hash)
-    math(EXPR share "0x${hash} % 10")
+    math(EXPR share "0x${hash} % 20")
+    string(SUBSTRING "abcdefghijklmnopqrst" ${share} 1 share)
     list(APPEND its_label share_${share})
   endif()
   set(${result} "${its_label}" PARENT_SCOPE)
