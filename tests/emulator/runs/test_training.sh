@@ -2,7 +2,7 @@
 # Whole runs with device.name=cuda: the program, its module of kernels compiled for the emulator, a driver and a cuBLASLt
 # over host memory. They follow the CPU's runs, take what was planned, and give the same bits in every order of threads and
 # of queued work.
-# ctest: part=4 tsan_part=3 asan_part=0 cost=1001
+# ctest: part=3 tsan_part=3 asan_part=0 cost=1001
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 : "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}"
 export FAKE_REPORT=$scratch/report FTENGINE_CUDA_MODULE=$EMULATED_MODULE FTENGINE_CUBLASLT=$FAKE_CUBLASLT
