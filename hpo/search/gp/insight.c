@@ -34,7 +34,7 @@ static ft_status middle_of(const ft_gp_targets *targets, ft_arena *arena, double
     for (int i = 0; i < targets->count; i++)
         if (!isnan(targets->loss[i])) loss[n++] = targets->loss[i];
     qsort(loss, (size_t)n, sizeof *loss, ascending);
-    *out = n > 0 ? 0.5 * (loss[(n - 1) / 2] + loss[n / 2]) : NAN;
+    *out = n > 0 ? 0.5 * loss[(n - 1) / 2] + 0.5 * loss[n / 2] : NAN; // the sum of both may be too large
     return FT_OK;
 }
 
