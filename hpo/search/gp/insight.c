@@ -13,7 +13,10 @@ const char *ft_gp_silence_text(ft_gp_silence silence) {
     case FT_GP_PARAMETERS: return "there are more than 20 parameters";
     case FT_GP_MANY: return "there are more than 250 trials";
     case FT_GP_FEW: return "there are fewer than 10 trials with a value";
-    case FT_GP_NOTHING: return "no trial is within all limits, or their values do not differ";
+    case FT_GP_ONE_POINT: return "no parameter has two values";
+    case FT_GP_BROKEN: return "no trial is complete and within all limits";
+    case FT_GP_ALIKE: return "the better half of the trials has one value";
+    case FT_GP_NOTHING: return "no model fits the trials";
     case FT_GP_SPEAKS: break;
     }
     return "";
@@ -50,8 +53,11 @@ static ft_status learn(ft_gp_insight *in, ft_arena *arena, ft_gp_silence *silenc
     int best = -1;
     FT_TRY(ft_gp_prepare(d, -1, -1));
     if (d->targets.losses < FT_INSIGHT_FEWEST) return (void)(*silence = FT_GP_FEW), FT_OK;
-    if (d->axes.count == 0 || !d->acquisition.improves || !(d->unit > 0))
-        return (void)(*silence = FT_GP_NOTHING), FT_OK;
+    *silence = d->axes.count == 0          ? FT_GP_ONE_POINT
+               : !d->acquisition.improves ? FT_GP_BROKEN
+               : !(d->unit > 0)           ? FT_GP_ALIKE
+                                          : FT_GP_SPEAKS;
+    if (*silence != FT_GP_SPEAKS) return FT_OK;
     FT_TRY(middle_of(&d->targets, arena, &middle));
     FT_TRY(ft_gp_all_branches(d, in->branches));
     for (int i = 0; i < d->targets.count; i++)
