@@ -325,7 +325,7 @@ static ft_status print_parameters(study_call *call, const overview *o, const ft_
 static ft_status show_text(study_call *call, const overview *o) {
     const ft_trials *trials = &call->opened->trials;
     const ft_trial *best = o->front_count > 0 && trials->objectives == 1 ? &trials->trial[o->front[0]] : NULL;
-    char text[FT_FIGURE_TEXT];
+    char text[FT_FIGURE_TEXT], left[FT_FIGURE_TEXT];
     fputs("study      ", stdout);
     ft_text_clean(call->opened->name, stdout);
     printf("\nfile       %s\nobjective  ", call->place.path);
@@ -350,8 +350,9 @@ static ft_status show_text(study_call *call, const overview *o) {
     }
     ft_study_sharing_print(&o->sharing);
     if (best != NULL && o->outlook.known)
-        printf("outlook    a gain of %.3g is to be expected; with %.1f%% no more than %.3g is left: %s\n", o->outlook.gain, 100 * o->outlook.enough,
-               o->outlook.tolerance, o->outlook.stop ? "stop now" : "go on");
+        printf("outlook    a gain of %s is to be expected; with %.1f%% no more than %s is left: %s\n",
+               ft_figure_text(o->objectives[0], o->outlook.gain, 3, text), 100 * o->outlook.enough,
+               ft_figure_text(o->objectives[0], o->outlook.tolerance, 3, left), o->outlook.stop ? "stop now" : "go on");
     else if (best == NULL && o->front_count > 0)
         printf("best       %" PRId64 " trials that no other beats: ftengine study best\n", o->front_count);
     if (trials->objectives == 1) FT_TRY(ft_study_beliefs_print(call, &o->beliefs, o->objectives[0]));

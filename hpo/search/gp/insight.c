@@ -204,11 +204,6 @@ ft_status ft_gp_insight_best(const ft_gp_insight *in, ft_arena *arena, ft_gp_pla
 
 // ---- a plane --------------------------------------------------------------------------------------------------------
 
-static double value_at(const ft_gp_axis *axis, double unit) {
-    const double x = axis->low + unit * (axis->high - axis->low);
-    return axis->log ? exp(x) : x;
-}
-
 static int cells_along(const ft_gp_insight *in, int a) {
     const ft_gp_drawing *d = in->drawing;
     int most = 1;
@@ -225,7 +220,7 @@ static ft_status edges(const ft_gp_insight *in, int a, int cells, ft_arena *aren
     const ft_gp_axes *axes = &in->drawing->axes;
     double *edge = *out = ft_arena_alloc(arena, (size_t)(cells + 1) * sizeof *edge);
     for (int i = 0; edge != NULL && i <= cells; i++)
-        edge[i] = axes->choice[a] ? i - 0.5 : value_at(&axes->axis[a], (double)i / cells);
+        edge[i] = axes->choice[a] ? i - 0.5 : ft_gp_axis_value(&axes->axis[a], (double)i / cells);
     return edge != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
@@ -239,7 +234,7 @@ static bool cell_unit(const ft_gp_insight *in, const ft_gp_branch *b, int a, int
         *unit = i;
         return i < dist->choice_count && b->allowed[(size_t)a * (size_t)in->branches->choices + (size_t)i];
     }
-    const double middle = (i + 0.5) / FT_INSIGHT_CELLS, value = value_at(&d->axes.axis[a], middle);
+    const double middle = (i + 0.5) / FT_INSIGHT_CELLS, value = ft_gp_axis_value(&d->axes.axis[a], middle);
     if (value < dist->low - dist->step / 2 || value > dist->high + dist->step / 2) return false;
     *unit = dist->step == 0 ? middle : ft_gp_unit(&d->axes, a, ft_gp_value(&d->axes, a, dist, middle));
     return *unit >= b->low[a] - allow && *unit <= b->high[a] + allow;
