@@ -171,6 +171,15 @@ JSON
     case $bad in *svn*) says 'did you mean "svm"?' ;; *whne*) says 'did you mean "when"?' ;; *'never 9') says "a whole number from 2 to 8 in steps of 2" ;; esac
 done
 
+# ---- values that are not finite, as Python writes them; a name that looks like one ------------------------------------------------
+expect 0 study create --study inf --direction maximize
+for value in -inf inf 1; do
+    expect 0 study ask inf --space line.json --json
+    expect 0 study tell inf "$(json out 'd["number"]')" $value
+done
+expect 0 study trials inf --json
+[ "$(json out '[t["values"] for t in d["trials"]]')" = "[['-Infinity'], ['Infinity'], [1.0]]" ] || fail "values that are not finite: $(cat out)"
+
 # ---- mistakes ----------------------------------------------------------------------------------------------------------------
 expect 0 study ask one --space space.json
 expect 0 study export one --format jsonl && cp out before
