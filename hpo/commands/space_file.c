@@ -1,5 +1,6 @@
 #include "hpo/commands/space_file.h"
 
+#include "base/files.h"
 #include "base/json/json.h"
 #include "base/nearest.h"
 #include "engine/config/options.h"
@@ -136,9 +137,18 @@ static ft_status add_rule(ft_space *space, const char *file, const char *name, j
 }
 
 ft_status ft_space_file_read(const char *file, ft_space *space) {
+    char *text;
+    size_t length;
+    FT_TRY(ft_read_file(file, 0, &text, &length));
+    ft_status status = ft_space_file_parse(text, length, file, space);
+    free(text);
+    return status;
+}
+
+ft_status ft_space_file_parse(const char *bytes, size_t length, const char *file, ft_space *space) {
     json_t *root, *value;
     const char *name;
-    FT_TRY(ft_json_load(file, &root));
+    FT_TRY(ft_json_parse(bytes, length, file, &root));
     const size_t count = json_object_size(root); // 0 of what is no object
     ft_status status = FT_OK;
     if (count == 0 || count > FT_OPTION_LIMIT) {
