@@ -50,6 +50,12 @@ static bool is_override(const char *word) {
     return equals != NULL && dot != NULL && dot < equals && (slash == NULL || slash > equals);
 }
 
+// A value below 0, and no flag. -inf is one of an objective, as Python writes it.
+static bool is_negative(const char *word) {
+    if (word[0] != '-') return false;
+    return isdigit((unsigned char)word[1]) || word[1] == '.' || strcasecmp(word + 1, "inf") == 0 || strcasecmp(word + 1, "infinity") == 0;
+}
+
 ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_count, const ft_flag *flags, ft_arena *arena,
                          ft_words *words) {
     *words = (ft_words){0};
@@ -57,8 +63,7 @@ ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_co
     words->overrides = ft_arena_alloc(arena, (size_t)(argc + 1) * sizeof *words->overrides);
     if (words->plain == NULL || words->overrides == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < argc;) {
-        const bool negative = argv[i][0] == '-' && (isdigit((unsigned char)argv[i][1]) || argv[i][1] == '.'); // a number
-        if (argv[i][0] == '-' && argv[i][1] != '\0' && !negative) {
+        if (argv[i][0] == '-' && argv[i][1] != '\0' && !is_negative(argv[i])) {
             int used;
             FT_TRY(take_flag(command, argc - i, argv + i, flag_count, flags, &used));
             i += used;

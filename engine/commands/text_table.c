@@ -36,10 +36,11 @@ static int width_of(const char *text) {
     return width;
 }
 
-// A file from outside must not steer the terminal.
-static void print_clean(FILE *out, const char *text) {
-    for (; *text != '\0'; text++)
-        putc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, out);
+// As errors are written (base/log.c). In UTF-8 there are control characters beyond ASCII's.
+void ft_text_clean(const char *text, FILE *out) {
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
+        if (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0) putc('?', out), at++;
+        else putc(*at < 0x20 || *at == 0x7F ? '?' : *at, out);
 }
 
 static bool is_number(const char *text) {
@@ -56,7 +57,7 @@ typedef struct column {
 static void print_cell(FILE *out, const char *text, column c, bool last) {
     int padding = c.width - width_of(text);
     if (c.right) fprintf(out, "%*s", padding, "");
-    print_clean(out, text);
+    ft_text_clean(text, out);
     if (!c.right && !last) fprintf(out, "%*s", padding, "");
     fputs(last ? "\n" : "  ", out);
 }

@@ -17,6 +17,7 @@ typedef struct ft_text_table {
 
 void ft_text_table_cell(ft_text_table *table, const char *text); // in order, the heading first; NULL: out of memory
 void ft_text_table_format(ft_text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ft_text_clean(const char *text, FILE *out); // '?' for what would steer a terminal: a file's names, printed outside a table
 ft_status ft_text_table_print(const ft_text_table *table, FILE *out);
 
 #endif

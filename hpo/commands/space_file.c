@@ -1,5 +1,6 @@
 #include "hpo/commands/space_file.h"
 
+#include "base/files.h"
 #include "base/json/json.h"
 #include "base/nearest.h"
 #include "engine/config/options.h"
@@ -41,7 +42,8 @@ static ft_status never(const char *where, const ft_space_rule *other, const json
     if (json_is_string(value)) nearest = ft_nearest(json_string_value(value), count, texts);
     ft_fail(FT_INVALID, where, "\"when\": \"%.100s\" is never %.100s", other->name, text != NULL ? text : "that");
     if (nearest != NULL) ft_hint("did you mean \"%.100s\"?", nearest);
-    if (d->kind == FT_INT) ft_hint("it is a whole number from %.0f to %.0f", d->low, d->high);
+    if (d->kind == FT_INT && d->step != 1) ft_hint("it is a whole number from %.0f to %.0f in steps of %.0f", d->low, d->high, d->step);
+    else if (d->kind == FT_INT) ft_hint("it is a whole number from %.0f to %.0f", d->low, d->high);
     free(texts);
     free(text);
     return FT_INVALID;
@@ -94,10 +96,27 @@ static ft_status add_tests(ft_space *space, ft_space_rule *rule, json_t *when) {
     return FT_OK;
 }
 
+// A misspelt "when" would draw the parameter in every trial.
+static ft_status check_keys(const char *file, const char *name, json_t *value) {
+    static const char *const keys[] = {"name", "attributes", "when"};
+    const char *key;
+    json_t *part;
+    if (name[0] == '\0') return ft_fail(FT_INVALID, file, "a parameter has no name");
+    if (!json_is_object(value)) return ft_fail(FT_INVALID, file, "\"%.100s\" is no distribution: an object with name and attributes", name);
+    json_object_foreach(value, key, part) {
+        if (strcmp(key, keys[0]) == 0 || strcmp(key, keys[1]) == 0 || strcmp(key, keys[2]) == 0) continue;
+        const char *nearest = ft_nearest(key, 3, keys);
+        ft_fail(FT_INVALID, file, "\"%.100s\" has a \"%.100s\", which is none of name, attributes and when", name, key);
+        if (nearest != NULL) ft_hint("did you mean \"%s\"?", nearest);
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
 // Its option is a number of its own alone: no option of a run is meant. `when` leaves the value.
 static ft_status add_rule(ft_space *space, const char *file, const char *name, json_t *value) {
     ft_space_rule *rule = &space->rules[space->count];
-    if (!json_is_object(value)) return ft_fail(FT_INVALID, file, "\"%.100s\" is no distribution: an object with name and attributes", name);
+    FT_TRY(check_keys(file, name, value));
     json_t *when = json_incref(json_object_get(value, "when"));
     json_object_del(value, "when");
     char *text = json_dumps(value, JSON_COMPACT);
@@ -118,9 +137,18 @@ static ft_status add_rule(ft_space *space, const char *file, const char *name, j
 }
 
 ft_status ft_space_file_read(const char *file, ft_space *space) {
+    char *text;
+    size_t length;
+    FT_TRY(ft_read_file(file, 0, &text, &length));
+    ft_status status = ft_space_file_parse(text, length, file, space);
+    free(text);
+    return status;
+}
+
+ft_status ft_space_file_parse(const char *bytes, size_t length, const char *file, ft_space *space) {
     json_t *root, *value;
     const char *name;
-    FT_TRY(ft_json_load(file, &root));
+    FT_TRY(ft_json_parse(bytes, length, file, &root));
     const size_t count = json_object_size(root); // 0 of what is no object
     ft_status status = FT_OK;
     if (count == 0 || count > FT_OPTION_LIMIT) {

@@ -12,5 +12,6 @@
 
 // Rules by the names of the file, in its order. FT_INVALID with the file and the parameter.
 ft_status ft_space_file_read(const char *file, ft_space *space);
+ft_status ft_space_file_parse(const char *text, size_t length, const char *file, ft_space *space); // file: for messages
 
 #endif

@@ -2,6 +2,7 @@
 #include "hpo/commands/commands.h"
 #include "hpo/commands/study.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,7 +91,7 @@ static bool is_setting(const char *word) {
 static bool is_number(const char *word) {
     char *end;
     (void)strtod(word, &end);
-    return *word != '\0' && *end == '\0';
+    return *word != '\0' && *end == '\0' && !isalpha((unsigned char)*word); // inf may be a study's name
 }
 
 // Of `tell` and `thaw`: a study may be called 7 only where --study says so.

@@ -88,7 +88,11 @@ static ft_status print_asked(study_call *call, const asking *a, int64_t number, 
         if (p == NULL || (i > 0 && ft_space_find(&a->space, rule->name) != rule)) continue; // a name may have several rules
         const char *text = ft_study_param_text(&call->arena, trials->distributions[p->distribution], p->value);
         if (text == NULL) return FT_NO_MEMORY;
-        printf("  %s = %s\n", rule->name, text);
+        fputs("  ", stdout);
+        ft_text_clean(rule->name, stdout);
+        fputs(" = ", stdout);
+        ft_text_clean(text, stdout);
+        putchar('\n');
     }
     return FT_OK;
 }

@@ -39,27 +39,22 @@ static ft_status ended_before(study_call *call, int64_t number, bool *then, int6
     return FT_OK;
 }
 
-static ft_status who_chose(study_call *call, int64_t number, int64_t ended, const ft_report_settings *settings,
+// As sampler.c does it: auto is gp, or tpe where that cannot be; a start is over after so many trials that ended, of tpe that did not fail.
+static ft_status who_chose(study_call *call, int64_t number, const bool *then, int64_t ended, const ft_report_settings *settings,
                            bool learns, const char **out) {
+    const ft_trials *trials = &call->opened->trials;
     const char *fixed, *sampler = settings->sampler;
-    const int64_t start = settings->startup_trials + (learns ? settings->startup_trials / 2 : 0); // sampler.c
+    int64_t start = settings->startup_trials, past = ended;
     *out = NULL;
     FT_TRY(ft_stored_attribute(call->opened, number, FT_SYSTEM_ATTRIBUTE, "fixed_params", &call->arena, &fixed));
-    if (fixed != NULL)
-        *out = "person";
-    else if (sampler == NULL)
-        return FT_OK;
-    else if (strcmp(sampler, "auto") != 0 && strcmp(sampler, "gp") != 0)
-        *out = sampler;
-    else if (ended < start)
-        *out = "start";
-    else if (strcmp(sampler, "gp") == 0)
-        *out = "gp";
-    else
-        *out = ended > FT_INSIGHT_MOST || call->opened->trials.names.count > FT_INSIGHT_PARAMETERS ||
-                       call->opened->trials.objectives > 1
-                   ? "tpe"
-                   : "gp";
+    if (fixed != NULL || sampler == NULL) return (void)(*out = fixed != NULL ? "person" : NULL), FT_OK;
+    const bool beyond = ended > FT_INSIGHT_MOST || trials->names.count > FT_INSIGHT_PARAMETERS || trials->objectives > 1;
+    if (strcmp(sampler, "auto") == 0) sampler = beyond ? "tpe" : "gp";
+    const bool tpe = strcmp(sampler, "tpe") == 0, by_ended = strcmp(sampler, "gp") == 0 || strcmp(sampler, "cmaes") == 0;
+    for (int64_t i = 0; i < number && tpe; i++)
+        past -= then[i] && trials->trial[i].state == FT_FAIL;
+    if (by_ended && learns) start += start / 2;
+    *out = (tpe || by_ended) && past < start ? "start" : sampler;
     return FT_OK;
 }
 
@@ -72,7 +67,8 @@ static ft_status explain(study_call *call, const ft_report_settings *settings, c
     bool *then = ft_arena_alloc(&call->arena, (size_t)b->trial + 1);
     if (then == NULL) return FT_NO_MEMORY;
     FT_TRY(ended_before(call, b->trial, then, &ended));
-    FT_TRY(who_chose(call, b->trial, ended, settings, lessons != NULL, &b->chosen_by));
+    b->learns = lessons != NULL;
+    FT_TRY(who_chose(call, b->trial, then, ended, settings, b->learns, &b->chosen_by));
     if (trials->trial[b->trial].param_count == 0) return FT_OK; // it has no place yet
     const bool always = settings->sampler != NULL && strcmp(settings->sampler, "gp") == 0;
     if (lessons == NULL || trials->objectives > 1)
@@ -118,7 +114,10 @@ static ft_status print_params(study_call *call, const ft_gp_place *place) {
         const char *text = d->kind == FT_FLOAT ? ft_figure_text("", p->value, 5, number)
                                                : ft_study_param_text(&call->arena, d, p->value);
         if (text == NULL) return FT_NO_MEMORY;
-        printf(" %s=%s", trials->names.name[p->name], text);
+        putchar(' ');
+        ft_text_clean(trials->names.name[p->name], stdout);
+        putchar('=');
+        ft_text_clean(text, stdout);
     }
     putchar('\n');
     return FT_OK;
@@ -141,7 +140,8 @@ static void print_trial(study_call *call, const ft_study_beliefs *b, const char 
     else if (strcmp(by, "person") == 0)
         fputs("a person asked for it", stdout);
     else if (strcmp(by, "start") == 0)
-        fputs("one of the first, which are spread over the space", stdout);
+        fputs(b->learns ? "one of the first, which are spread over the space or good in another study" : "one of the first, which are spread over the space",
+              stdout);
     else if (strcmp(by, "gp") == 0)
         fputs("chosen by the Gaussian process", stdout);
     else
@@ -164,6 +164,8 @@ ft_status ft_study_beliefs_print(study_call *call, const ft_study_beliefs *b, co
         else
             fputs(", best where no trial was:", stdout);
         FT_TRY(print_params(call, &b->best));
+    } else if (b->now->silence != FT_GP_FEW) {
+        printf("expects    nothing, since %s\n", ft_gp_silence_text(b->now->silence));
     }
     if (b->now->silence == FT_GP_SPEAKS && b->next.count > 0) {
         fputs("next       ", stdout);

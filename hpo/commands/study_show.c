@@ -208,10 +208,9 @@ static ft_status look(study_call *call, overview *o) {
     o->importance = ft_arena_alloc(&call->arena, (size_t)(trials->names.count + 1) * sizeof *o->importance);
     if (o->importance == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_importance(trials, FT_ALL_OBJECTIVES, o->importance));
-    const ft_gp_options options = ft_gp_defaults();
-    FT_TRY(ft_gp_outlook_of(trials, &options, &o->outlook));
     FT_TRY(look_at_lessons(call, o));
     FT_TRY(ft_study_beliefs_load(call, call->trial, o->lessons, &o->beliefs));
+    FT_TRY(ft_gp_outlook_of(trials, &o->beliefs.now->options, &o->outlook));
     FT_TRY(ft_study_sharing_load(study, &call->arena, &o->sharing));
     o->alone = NULL;
     if (trials->objectives < 2) return FT_OK;
@@ -326,10 +325,14 @@ static ft_status print_parameters(study_call *call, const overview *o, const ft_
 static ft_status show_text(study_call *call, const overview *o) {
     const ft_trials *trials = &call->opened->trials;
     const ft_trial *best = o->front_count > 0 && trials->objectives == 1 ? &trials->trial[o->front[0]] : NULL;
-    char text[FT_FIGURE_TEXT];
-    printf("study      %s\nfile       %s\nobjective  ", call->opened->name, call->place.path);
-    for (int i = 0; i < trials->objectives; i++)
-        printf("%s%s %s", i > 0 ? ", " : "", trials->maximize[i] ? "maximize" : "minimize", o->objectives[i]);
+    char text[FT_FIGURE_TEXT], left[FT_FIGURE_TEXT];
+    fputs("study      ", stdout);
+    ft_text_clean(call->opened->name, stdout);
+    printf("\nfile       %s\nobjective  ", call->place.path);
+    for (int i = 0; i < trials->objectives; i++) {
+        printf("%s%s ", i > 0 ? ", " : "", trials->maximize[i] ? "maximize" : "minimize");
+        ft_text_clean(o->objectives[i], stdout);
+    }
     printf("\ntrials     %" PRId64 ":", trials->count);
     for (int s = 0; s < STATES; s++)
         printf("%s %" PRId64 " %s", s > 0 ? "," : "", o->counts[s], state_names[s]);
@@ -340,13 +343,16 @@ static ft_status show_text(study_call *call, const overview *o) {
     printf("\nbegan      %s UTC\nlast end   %s UTC\n", start, finish);
     if (best != NULL)
         printf("best       %s (trial %" PRId64 ")\n", ft_figure_text(o->objectives[0], best->values[0], 10, text), best->number);
-    for (int s = 0; o->weight != NULL && s < o->lessons->sources; s++)
-        printf("%s %s (%d trials, weight %.2f)\n", s == 0 ? "learnt    " : "          ", o->lessons->source[s].study,
-               o->lessons->source[s].count, o->weight[s]);
+    for (int s = 0; o->weight != NULL && s < o->lessons->sources; s++) {
+        fputs(s == 0 ? "learnt     " : "           ", stdout);
+        ft_text_clean(o->lessons->source[s].study, stdout);
+        printf(" (%d trials, weight %.2f)\n", o->lessons->source[s].count, o->weight[s]);
+    }
     ft_study_sharing_print(&o->sharing);
     if (best != NULL && o->outlook.known)
-        printf("outlook    a gain of %.3g is to be expected; with %.0f%% no more than %.3g is left: %s\n", o->outlook.gain, 100 * o->outlook.enough,
-               o->outlook.tolerance, o->outlook.stop ? "stop now" : "go on");
+        printf("outlook    a gain of %s is to be expected; with %.1f%% no more than %s is left: %s\n",
+               ft_figure_text(o->objectives[0], o->outlook.gain, 3, text), 100 * o->outlook.enough,
+               ft_figure_text(o->objectives[0], o->outlook.tolerance, 3, left), o->outlook.stop ? "stop now" : "go on");
     else if (best == NULL && o->front_count > 0)
         printf("best       %" PRId64 " trials that no other beats: ftengine study best\n", o->front_count);
     if (trials->objectives == 1) FT_TRY(ft_study_beliefs_print(call, &o->beliefs, o->objectives[0]));

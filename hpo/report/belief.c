@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "hpo/search/sampler.h"
 #include "hpo/space/options_study.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ ft_status ft_report_settings_load(const char *directory, ft_arena *arena, ft_rep
         const ft_study_options *o = ft_study_options_of(&config);
         // As study/settings.c has it.
         const bool automatic = strcmp(o->sampler, "auto") == 0, pauses = strcmp(o->pruner, "freeze_thaw") == 0;
-        const char *sampler = automatic && pauses ? "freeze_thaw" : automatic && o->trials > 1000 ? "tpe" : o->sampler;
+        const char *sampler = automatic && pauses ? "freeze_thaw" : automatic && o->trials > FT_AUTO_MANY_TRIALS ? "tpe" : o->sampler;
         *out = (ft_report_settings){.sampler = ft_arena_strdup(arena, sampler),
                                     .seed = (uint64_t)o->seed,
                                     .startup_trials = o->startup_trials,

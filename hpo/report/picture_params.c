@@ -19,6 +19,7 @@ static void write_bar(const ft_plot *p, double y, const char *name, double share
     fputc('\n', p->out);
 }
 
+// In the order of the importance for all objectives: one parameter has one place in every picture.
 ft_status ft_draw_importance(const ft_summary *s, const ft_study_picture *picture, FILE *out) {
     ft_plot p = {.out = out, .width = picture->width, .height = picture->height};
     double widest = 40, rest = 0;
@@ -28,7 +29,8 @@ ft_status ft_draw_importance(const ft_summary *s, const ft_study_picture *pictur
     p.left = 24 + fmin(widest, 0.45 * p.width);
     p.right = p.width - 68;
     for (int i = 0; i < s->varying; i++) {
-        double share = fmax(s->params[i].importance, 0);
+        const ft_report_param *param = &s->params[i];
+        double share = fmax(picture->objective < 0 ? param->importance : param->alone[picture->objective], 0);
         if (i < FT_PICTURE_BARS)
             write_bar(&p, 32 + 19 * i, s->params[i].text, share);
         else

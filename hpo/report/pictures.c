@@ -106,7 +106,7 @@ static const char belief_remark[] =
     "What a Gaussian process of the trials believes, over pairs of the parameters that mattered most, the others as in the best trial that "
     "goes with both. First what it expects: worse than the middle trial is one class, since there it sees ranks alone. Then the deviation "
     "of that: how far off the expectation may be, without the luck of a single trial. The ring is where most gain is expected, strokes are "
-    "where a trial rather fails or breaks a limit. Dots are trials, the diamond is the best.";
+    "where a trial rather fails or breaks a limit. Dots are trials, the diamond is the best with both.";
 
 static void add_belief(maker *m, int a, int b, const ft_gp_plane *plane) {
     const ft_summary *s = m->s;
@@ -177,13 +177,19 @@ static ft_status add_params(maker *m) {
     const int objectives = s->study->objectives;
     int bars = s->varying < FT_PICTURE_BARS ? s->varying : FT_PICTURE_BARS;
     if (complete_count(s, 0) < 2 || s->varying == 0) return FT_OK;
-    add(m, (ft_study_picture){.section = "Importances",
-                              .remark = "Which parameters decide whether a trial is among the best tenth (PED-ANOVA).",
-                              .width = 1140,
-                              .height = 58 + 19 * bars,
-                              .file = "importances",
-                              .title = "Importance of parameters",
-                              .draw = ft_draw_importance});
+    for (int o = -1; o < (objectives > 1 ? objectives : 0); o++)
+        add(m, (ft_study_picture){.section = "Importances",
+                                  .remark = objectives > 1 ? "Which parameters decide whether a trial is among the best tenth (PED-ANOVA): of all "
+                                                             "objectives together, where that is by fronts, and of each by itself."
+                                                           : "Which parameters decide whether a trial is among the best tenth (PED-ANOVA).",
+                                  .width = objectives == 1 || o < 0 ? 1140 : 560,
+                                  .height = 58 + 19 * bars,
+                                  .objective = o,
+                                  .file = o < 0 ? "importances" : file_name(m->arena, "importances", o + 1, s->objectives[o]),
+                                  .title = objectives == 1 ? "Importance of parameters"
+                                           : o < 0         ? "Importance of parameters for all objectives"
+                                                           : ft_arena_format(m->arena, "Importance of parameters for %s", s->objectives[o]),
+                                  .draw = ft_draw_importance});
     add(m, (ft_study_picture){.section = "Parallel coordinates",
                               .width = 1140,
                               .height = 420,

@@ -12,7 +12,7 @@ typedef struct ft_study_picture {
     const char *title;
     double width, height;
     ft_status (*draw)(const ft_summary *summary, const struct ft_study_picture *picture, FILE *out);
-    int objective, other; // of which objective; the front: of which two
+    int objective, other; // of which objective, an importance -1: of all; the front: of which two
     int param, second;    // of which parameters, indices into summary->params
     const ft_gp_plane *plane; // of a belief
 } ft_study_picture;

@@ -100,12 +100,13 @@ static void write_tiles(const ft_summary *s, FILE *out) {
 
 // What the search expects of more trials, as `ftengine study show` tells it.
 static ft_status write_outlook(const ft_summary *s, FILE *out) {
-    const ft_gp_options options = ft_gp_defaults();
     ft_gp_outlook outlook;
-    FT_TRY(ft_gp_outlook_of(s->study, &options, &outlook));
+    FT_TRY(ft_gp_outlook_of(s->study, &s->belief->options, &outlook));
     if (!outlook.known || s->front_count == 0) return FT_OK;
-    fprintf(out, "<p>Going on: a gain of %.3g is to be expected. With %.0f&nbsp;%% no point of the space is better than the best trial by more than %.3g: <b>%s</b>.</p>\n",
-            outlook.gain, 100 * outlook.enough, outlook.tolerance, outlook.stop ? "stop now" : "go on");
+    char gain[FT_FIGURE_TEXT], left[FT_FIGURE_TEXT];
+    fprintf(out, "<p>Going on: a gain of %s is to be expected. With %.1f&nbsp;%% no point of the space is better than the best trial by more than %s: <b>%s</b>.</p>\n",
+            ft_figure_text(s->objectives[0], outlook.gain, 3, gain), 100 * outlook.enough,
+            ft_figure_text(s->objectives[0], outlook.tolerance, 3, left), outlook.stop ? "stop now" : "go on");
     return FT_OK;
 }
 

@@ -185,13 +185,20 @@ static int more_important(const void *a, const void *b) {
 
 static ft_status take_params(ft_arena *arena, ft_summary *s) {
     const ft_trials *trials = s->study;
-    double *importance = ft_arena_alloc(arena, (size_t)(trials->names.count + 1) * sizeof *importance);
+    const size_t names = (size_t)trials->names.count + 1;
+    const int each = trials->objectives > 1 ? trials->objectives : 0;
+    double *importance = ft_arena_alloc(arena, (size_t)(1 + each) * names * sizeof *importance);
     s->params = ft_arena_alloc(arena, (size_t)(trials->names.count + 1) * sizeof *s->params);
     if (importance == NULL || s->params == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_importance(trials, FT_ALL_OBJECTIVES, importance));
+    for (int o = 0; o < each; o++)
+        FT_TRY(ft_importance(trials, o, importance + (size_t)(1 + o) * names));
     for (int i = 0; i < trials->names.count; i++) {
         ft_report_param *p = &s->params[s->param_count];
         *p = (ft_report_param){.name = i, .text = trials->names.name[i], .importance = importance[i]};
+        if (each > 0 && (p->alone = ft_arena_alloc(arena, (size_t)each * sizeof *p->alone)) == NULL) return FT_NO_MEMORY;
+        for (int o = 0; o < each; o++)
+            p->alone[o] = importance[(size_t)(1 + o) * names + (size_t)i];
         FT_TRY(take_param(trials, i, arena, p));
         s->varying += p->varies;
         s->param_count += p->distribution != NULL;

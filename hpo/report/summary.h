@@ -35,6 +35,7 @@ typedef struct ft_report_param {
     int name; // id
     const char *text;
     double importance; // -1: cannot be told
+    double *alone;     // [objectives] for each by itself; NULL: there is one
     const ft_distribution *distribution;
     ft_axis axis;   // over all that the study's ranges allow and its trials have
     int64_t trials; // that have it

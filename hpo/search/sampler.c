@@ -330,6 +330,8 @@ ft_status ft_sampler_draw(ft_sampler *s, int64_t number) {
 ft_status ft_sampler_suggest(ft_sampler *s, int64_t number, const char *name, const ft_distribution *distribution,
                              double *value) {
     FT_TRY(check_running(s, number, name));
+    if (!isfinite(distribution->high - distribution->low))
+        return ft_fail(FT_INVALID, name, "nothing can be drawn from %g to %g: no double is as wide", distribution->low, distribution->high);
     int name_id, distribution_id;
     FT_TRY(ft_trials_name(s->trials, name, &name_id));
     FT_TRY(ft_trials_distribution(s->trials, distribution, &distribution_id));

@@ -1,5 +1,6 @@
 #include "hpo/storage/distribution_json.h"
 
+#include "base/nearest.h"
 #include "hpo/storage/pyjson.h"
 
 #include <float.h>
@@ -117,12 +118,17 @@ static ft_status read_distribution(const json_t *root, const char *where, ft_are
         snprintf(shown, sizeof shown, "%s", name);
         for (char *c = shown; *c != '\0'; c++)
             if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?'; // it goes to a terminal
-        return ft_fail(FT_INVALID, where, "unknown distribution \"%s\"", shown);
+        const char *names[CLASSES], *nearest;
+        for (int k = 0; k < CLASSES; k++)
+            names[k] = classes[k].name;
+        ft_fail(FT_INVALID, where, "unknown distribution \"%s\"", shown);
+        if ((nearest = ft_nearest(name, CLASSES, names)) != NULL) ft_hint("did you mean \"%s\"?", nearest);
+        return FT_INVALID;
     }
     json_t *walked = (json_t *)attributes; // Jansson's iterators take no const and change nothing
     for (void *at = json_object_iter(walked); at != NULL; at = json_object_iter_next(walked, at))
         if (!known_attribute(&classes[i], json_object_iter_key(at)))
-            return ft_fail(FT_INVALID, where, "%s has an attribute that it should not have", name);
+            return ft_fail(FT_INVALID, where, "%s has an attribute that it should not have, \"%.40s\"", name, json_object_iter_key(at));
     if (classes[i].kind == FT_CATEGORICAL) return read_choices(attributes, where, arena, out);
     return read_range(&classes[i], attributes, where, out);
 }

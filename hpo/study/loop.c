@@ -52,6 +52,7 @@ static bool nothing_left(ft_tuning *t, int64_t finished) {
     if (finished == t->outlook_at) return false;
     t->outlook_at = finished;
     options.gp.seed = options.seed;
+    options.gp.pending = options.constant_liar; // as hpo/report/belief.c has it, for the study's page and `study show`
     if (ft_gp_outlook_of(&t->study->trials, &options.gp, &outlook) != FT_OK) {
         ft_warn("whether better trials are to be expected is not known: %s", ft_error_message());
         ft_error_clear();

@@ -30,8 +30,6 @@ static ft_status grid_axes(ft_tuning *t, ft_sampler_options *options) {
     return FT_OK;
 }
 
-enum { MANY_TRIALS = 1000 };
-
 ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
     ft_sampler_options options = ft_sampler_defaults();
     const char *kind = o->sampler, *multivariate = o->multivariate;
@@ -42,9 +40,9 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
                    : strcmp(kind, "cmaes") == 0        ? FT_SAMPLER_CMAES
                    : strcmp(kind, "auto") == 0         ? FT_SAMPLER_AUTO
                                                        : FT_SAMPLER_TPE;
-    // Thousands of trials are cheap ones, which would wait for a Gaussian process. Freeze-thaw chooses by itself.
+    // Freeze-thaw chooses by itself.
     const bool pauses = strcmp(o->pruner, "freeze_thaw") == 0;
-    if (options.kind == FT_SAMPLER_AUTO && !pauses && o->trials > MANY_TRIALS) options.kind = FT_SAMPLER_TPE;
+    if (options.kind == FT_SAMPLER_AUTO && !pauses && o->trials > FT_AUTO_MANY_TRIALS) options.kind = FT_SAMPLER_TPE;
     if (strcmp(multivariate, "auto") != 0)
         options.multivariate = strcmp(multivariate, "on") == 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     options.seed = (uint64_t)o->seed;

@@ -162,14 +162,23 @@ float='{"name": "FloatDistribution", "attributes": {"low": 0, "high": 1}'
 for bad in "\"y\": $float, \"when\": {\"kinds\": 1}}|no parameter \"kinds\" stands in front of it" "\"y\": $float, \"when\": {\"y\": 1}}|no parameter \"y\" stands" \
     "\"y\": $float, \"when\": {\"kind\": [\"svn\"]}}|is never \"svn\"" "\"y\": $float, \"when\": {\"n\": 9}}|is never 9" "\"y\": $float, \"when\": {\"n\": 1.5}}|is never 1.5" \
     "\"y\": $float, \"when\": {\"z\": 0}}|which no condition can look at" "\"y\": $float, \"when\": {\"kind\": []}}|no values are listed" "\"y\": $float, \"when\": \"kind\"}|names no parameters" \
-    "\"y\": $float, \"when\": {}}|names no parameters"; do
+    "\"y\": $float, \"when\": {}}|names no parameters" "\"y\": $float, \"whne\": {\"kind\": 1}}|has a \"whne\", which is none of name, attributes and when"; do
     cat >bad.json <<JSON
 {"kind": {"name": "CategoricalDistribution", "attributes": {"choices": ["svm", 1]}}, "z": $float},
- "n": {"name": "IntDistribution", "attributes": {"low": 2, "high": 8}}, ${bad%%|*}}
+ "n": {"name": "IntDistribution", "attributes": {"low": 2, "high": 8, "step": 2}}, ${bad%%|*}}
 JSON
-    expect 2 study ask when --space bad.json && one_error 'bad.json: "y"' && says "${bad#*|}"
-    case $bad in *svn*) says 'did you mean "svm"?' ;; *'never 9') says "a whole number from 2 to 8" ;; esac
+    expect 2 study ask when --space bad.json && one_error 'bad.json' && says '"y"' && says "${bad#*|}"
+    case $bad in *svn*) says 'did you mean "svm"?' ;; *whne*) says 'did you mean "when"?' ;; *'never 9') says "a whole number from 2 to 8 in steps of 2" ;; esac
 done
+
+# ---- values that are not finite, as Python writes them; a name that looks like one ------------------------------------------------
+expect 0 study create --study inf --direction maximize
+for value in -inf inf 1; do
+    expect 0 study ask inf --space line.json --json
+    expect 0 study tell inf "$(json out 'd["number"]')" $value
+done
+expect 0 study trials inf --json
+[ "$(json out '[t["values"] for t in d["trials"]]')" = "[['-Infinity'], ['Infinity'], [1.0]]" ] || fail "values that are not finite: $(cat out)"
 
 # ---- mistakes ----------------------------------------------------------------------------------------------------------------
 expect 0 study ask one --space space.json
@@ -184,11 +193,15 @@ expect 2 study tell one 40 1 study.samplr=tpe && one_error "study.samplr"
 echo '{"x": {"name": "FloatDistribution", "attributes": {"low": 2, "high": 1}}}' >upside.json
 echo '[1]' >list.json
 echo '{"x": 3}' >bare.json
+echo "{\"\": $float}}" >nameless.json
+echo '{"x": {"name": "FlaotDistribution", "attributes": {"low": 2, "high": 1}}}' >misspelt.json
 echo '{"x": {"name": "CategoricalDistribution", "attributes": {"choices": [1, 2]}}}' >other.json
 expect 2 study ask one && one_error "this study has no search space of its own" && says "--space FILE.json gives it"
 expect 2 study ask one --space upside.json && one_error 'upside.json: "x"'
 expect 2 study ask one --space list.json && one_error "holds no search space"
 expect 2 study ask one --space bare.json && one_error '"x" is no distribution'
+expect 2 study ask one --space nameless.json && one_error "a parameter has no name"
+expect 2 study ask one --space misspelt.json && one_error "unknown distribution" && says 'did you mean "FloatDistribution"?'
 expect 2 study ask one --space other.json && one_error "x"
 expect 2 study ask one --space none.json && one_error "none.json"
 expect 2 study create --study four --direction up && one_error "takes minimize or maximize" && [ ! -e studies/four ] || fail "something was made"

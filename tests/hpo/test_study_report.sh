@@ -96,6 +96,13 @@ important = sorted((p for p in show["parameters"]), key=lambda p: -p["importance
 bars = [float(re.search(r"h([\d.]+)v", p.get("d")).group(1)) for p in plain.pictures["Importance of parameters"].iter("path")]
 assert len(bars) == len(important) == 6
 assert all(abs(b / bars[0] - p["importance"] / important[0]["importance"]) < 0.02 for b, p in zip(bars, important)), (bars, important)
+# Of several objectives for all of them, and for each by itself.
+show = json.loads(os.popen('"$FTENGINE" study show two --json').read())
+for named in [None] + show["objectives"]:
+    title = "Importance of parameters for " + (named or "all objectives")
+    shares = [float(t.text.split()[0]) for t in pages["two"].pictures[title].iter("text") if (t.text or "").endswith(" %")]
+    important = [100 * (p["importance_of"][named] if named else p["importance"]) for p in sorted(show["parameters"], key=lambda p: -p["importance"])]
+    assert len(shares) > 3 and all(abs(s - i) < 0.06 for s, i in zip(shares, important)), (title, shares, important)
 # Memory beside its plan: none above the line. The timeline has a bar for every trial, and both devices.
 assert f"0 of {sum(t['user_oom'] != 'true' for t in trials)} trials are" in plain.text
 timeline = plain.pictures["Trials on their devices"]

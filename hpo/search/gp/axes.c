@@ -58,17 +58,21 @@ ft_status ft_gp_axes_of(const ft_trials *trials, int name, int distribution, ft_
     return FT_OK;
 }
 
+// Halves all along: of the widest ranges the width is no double, and of others the bits are the same.
 double ft_gp_unit(const ft_gp_axes *axes, int a, double value) {
     const ft_gp_axis *axis = &axes->axis[a];
     if (axes->choice[a]) return floor(value);
-    return ((axis->log ? log(value) : value) - axis->low) / (axis->high - axis->low);
+    return ((axis->log ? log(value) : value) / 2 - axis->low / 2) / (axis->high / 2 - axis->low / 2);
+}
+
+double ft_gp_axis_value(const ft_gp_axis *axis, double unit) {
+    const double half = axis->low / 2 + unit * (axis->high / 2 - axis->low / 2);
+    return axis->log ? exp(2 * half) : 2 * half;
 }
 
 double ft_gp_value(const ft_gp_axes *axes, int a, const ft_distribution *d, double unit) {
     if (d->kind == FT_CATEGORICAL) return fmin(fmax(floor(unit), 0), d->choice_count - 1);
-    const ft_gp_axis *axis = &axes->axis[a];
-    double x = axis->low + unit * (axis->high - axis->low);
-    if (axis->log) x = exp(x);
+    double x = ft_gp_axis_value(&axes->axis[a], unit);
     if (d->step != 0) {
         const double last = nearbyint((d->high - d->low) / d->step), k = nearbyint((x - d->low) / d->step);
         x = d->low + fmin(fmax(k, 0), last) * d->step;

@@ -22,6 +22,7 @@ typedef struct ft_gp_axes {
 // Axes of all that trials have, WAITING ones aside, and of one more parameter that is asked for; name -1: none.
 ft_status ft_gp_axes_of(const ft_trials *trials, int name, int distribution, ft_arena *arena, ft_gp_axes *out);
 double ft_gp_unit(const ft_gp_axes *axes, int axis, double value);
+double ft_gp_axis_value(const ft_gp_axis *axis, double unit); // of an axis of numbers
 // The value of a distribution nearest to a point of the axis.
 double ft_gp_value(const ft_gp_axes *axes, int axis, const ft_distribution *distribution, double unit);
 // point [count]: where a trial lies, NaN where it lacks the axis. With `announced` also by what it drew and has not

@@ -234,17 +234,20 @@ static ft_status improve(place *p, double *value) {
     return FT_OK;
 }
 
-// Has another trial these values, all that it has? (Where a branch has more, they were never asked for: the same would come of it.)
+// Has another trial these values, all that it has? (Where a branch has more, they were never asked for: the same would come of it.) One
+// that has none of the parameters, since it failed before it asked for any, was nowhere.
 static bool tried(const ft_gp_climb *c, const candidate *made) {
     const ft_gp_branch *b = &c->branches->branch[made->branch];
     for (int64_t i = 0; i < c->trials->count; i++) {
         if (i == c->number || c->trials->trial[i].state == FT_WAITING) continue;
-        bool same = true;
+        bool same = true, any = false;
         for (int a = 0; a < c->axes->count && same; a++) {
             const ft_trial_param *p = ft_trial_find_param(&c->trials->trial[i], c->axes->axis[a].name);
-            same = p == NULL || (b->has[a] && p->value == ft_gp_value(c->axes, a, distribution(c, b, a), made->point[a]));
+            if (p == NULL) continue;
+            same = b->has[a] && p->value == ft_gp_value(c->axes, a, distribution(c, b, a), made->point[a]);
+            any = true;
         }
-        if (same) return true;
+        if (same && any) return true;
     }
     return false;
 }

@@ -139,7 +139,7 @@ static double unit_of(const double *loss, const double *y, int count, double *ze
             less += loss[k] < loss[i];
         if (2 * less < count && (other < 0 || loss[i] > loss[other])) other = i;
     }
-    const double unit = other != best && y[other] > y[best] ? (loss[other] - loss[best]) / (y[other] - y[best]) : 0;
+    const double apart = y[other] - y[best], unit = other != best && apart > 0 ? loss[other] / apart - loss[best] / apart : 0;
     *zero = loss[best] - unit * y[best];
     return unit;
 }

@@ -13,7 +13,10 @@ const char *ft_gp_silence_text(ft_gp_silence silence) {
     case FT_GP_PARAMETERS: return "there are more than 20 parameters";
     case FT_GP_MANY: return "there are more than 250 trials";
     case FT_GP_FEW: return "there are fewer than 10 trials with a value";
-    case FT_GP_NOTHING: return "no trial is within all limits, or their values do not differ";
+    case FT_GP_ONE_POINT: return "no parameter has two values";
+    case FT_GP_BROKEN: return "no trial is complete and within all limits";
+    case FT_GP_ALIKE: return "the better half of the trials has one value";
+    case FT_GP_NOTHING: return "no model fits the trials";
     case FT_GP_SPEAKS: break;
     }
     return "";
@@ -34,7 +37,7 @@ static ft_status middle_of(const ft_gp_targets *targets, ft_arena *arena, double
     for (int i = 0; i < targets->count; i++)
         if (!isnan(targets->loss[i])) loss[n++] = targets->loss[i];
     qsort(loss, (size_t)n, sizeof *loss, ascending);
-    *out = n > 0 ? 0.5 * (loss[(n - 1) / 2] + loss[n / 2]) : NAN;
+    *out = n > 0 ? 0.5 * loss[(n - 1) / 2] + 0.5 * loss[n / 2] : NAN; // the sum of both may be too large
     return FT_OK;
 }
 
@@ -50,8 +53,11 @@ static ft_status learn(ft_gp_insight *in, ft_arena *arena, ft_gp_silence *silenc
     int best = -1;
     FT_TRY(ft_gp_prepare(d, -1, -1));
     if (d->targets.losses < FT_INSIGHT_FEWEST) return (void)(*silence = FT_GP_FEW), FT_OK;
-    if (d->axes.count == 0 || !d->acquisition.improves || !(d->unit > 0))
-        return (void)(*silence = FT_GP_NOTHING), FT_OK;
+    *silence = d->axes.count == 0          ? FT_GP_ONE_POINT
+               : !d->acquisition.improves ? FT_GP_BROKEN
+               : !(d->unit > 0)           ? FT_GP_ALIKE
+                                          : FT_GP_SPEAKS;
+    if (*silence != FT_GP_SPEAKS) return FT_OK;
     FT_TRY(middle_of(&d->targets, arena, &middle));
     FT_TRY(ft_gp_all_branches(d, in->branches));
     for (int i = 0; i < d->targets.count; i++)
@@ -198,11 +204,6 @@ ft_status ft_gp_insight_best(const ft_gp_insight *in, ft_arena *arena, ft_gp_pla
 
 // ---- a plane --------------------------------------------------------------------------------------------------------
 
-static double value_at(const ft_gp_axis *axis, double unit) {
-    const double x = axis->low + unit * (axis->high - axis->low);
-    return axis->log ? exp(x) : x;
-}
-
 static int cells_along(const ft_gp_insight *in, int a) {
     const ft_gp_drawing *d = in->drawing;
     int most = 1;
@@ -219,7 +220,7 @@ static ft_status edges(const ft_gp_insight *in, int a, int cells, ft_arena *aren
     const ft_gp_axes *axes = &in->drawing->axes;
     double *edge = *out = ft_arena_alloc(arena, (size_t)(cells + 1) * sizeof *edge);
     for (int i = 0; edge != NULL && i <= cells; i++)
-        edge[i] = axes->choice[a] ? i - 0.5 : value_at(&axes->axis[a], (double)i / cells);
+        edge[i] = axes->choice[a] ? i - 0.5 : ft_gp_axis_value(&axes->axis[a], (double)i / cells);
     return edge != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
@@ -233,7 +234,7 @@ static bool cell_unit(const ft_gp_insight *in, const ft_gp_branch *b, int a, int
         *unit = i;
         return i < dist->choice_count && b->allowed[(size_t)a * (size_t)in->branches->choices + (size_t)i];
     }
-    const double middle = (i + 0.5) / FT_INSIGHT_CELLS, value = value_at(&d->axes.axis[a], middle);
+    const double middle = (i + 0.5) / FT_INSIGHT_CELLS, value = ft_gp_axis_value(&d->axes.axis[a], middle);
     if (value < dist->low - dist->step / 2 || value > dist->high + dist->step / 2) return false;
     *unit = dist->step == 0 ? middle : ft_gp_unit(&d->axes, a, ft_gp_value(&d->axes, a, dist, middle));
     return *unit >= b->low[a] - allow && *unit <= b->high[a] + allow;

@@ -15,7 +15,10 @@ typedef enum ft_gp_silence {
     FT_GP_PARAMETERS, // more than FT_INSIGHT_PARAMETERS
     FT_GP_MANY,       // trials, more than FT_INSIGHT_MOST
     FT_GP_FEW,        // trials with a value, fewer than FT_INSIGHT_FEWEST
-    FT_GP_NOTHING     // no trial is within all limits, or they do not differ
+    FT_GP_ONE_POINT,  // no parameter has two values
+    FT_GP_BROKEN,     // no trial is complete and within all limits
+    FT_GP_ALIKE,      // the better half of the trials: there is no scale to tell values by
+    FT_GP_NOTHING     // no model fits the trials
 } ft_gp_silence;
 // The search asks the process from so many trials on, and up to so many of so many parameters (sampler.h).
 enum { FT_INSIGHT_FEWEST = 10, FT_INSIGHT_MOST = 250, FT_INSIGHT_PARAMETERS = 20 };

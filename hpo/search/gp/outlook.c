@@ -128,7 +128,7 @@ static ft_status draw(ft_gp_drawing *d, const looking *l, double tolerance, ft_g
         sum += value[0] - least;
         enough += value[0] - least <= tolerance;
     }
-    out->gain = d->unit * sum / DRAWS;
+    out->gain = d->unit * (sum / DRAWS);
     out->enough = (double)enough / DRAWS;
     return FT_OK;
 }
@@ -138,30 +138,30 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// How much better than a middling trial the best one is, as a loss.
-static ft_status gained(ft_gp_drawing *d, double *out) {
+// A hundredth of how much better than a middling trial the best one is, as a loss: a difference of doubles may be none.
+static ft_status hundredth(ft_gp_drawing *d, double *out) {
     double *loss = ft_arena_alloc(&d->arena, (size_t)(d->targets.count + 1) * sizeof *loss);
     int n = 0;
     if (loss == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < d->targets.count; i++)
         if (!isnan(d->targets.loss[i])) loss[n++] = d->targets.loss[i];
     qsort(loss, (size_t)n, sizeof *loss, ascending);
-    *out = n > 0 ? loss[n / 2] - loss[0] : 0;
+    *out = n > 0 ? 0.01 * loss[n / 2] - 0.01 * loss[0] : 0;
     return FT_OK;
 }
 
 static ft_status look(ft_gp_drawing *d, ft_gp_outlook *out) {
     looking l = {.count = 0};
-    double so_far;
+    double so_far; // a hundredth of what the search has gained
     FT_TRY(ft_gp_prepare(d, -1, -1));
     if (d->targets.losses < FT_OUTLOOK_TRIALS || d->axes.count == 0 || !d->acquisition.improves || !(d->unit > 0))
         return FT_OK;
     FT_TRY(find_points(d, &l));
     FT_TRY(believe(d, &l));
     FT_TRY(factorise(d, &l));
-    FT_TRY(gained(d, &so_far));
+    FT_TRY(hundredth(d, &so_far));
     const double scale = d->acquisition.belief != NULL ? d->acquisition.belief->scale : 1;
-    out->tolerance = fmax(d->unit * scale * sqrt(d->noise), 0.01 * so_far);
+    out->tolerance = fmax(d->unit * scale * sqrt(d->noise), so_far);
     FT_TRY(draw(d, &l, out->tolerance / d->unit, out));
     out->known = true;
     out->stop = out->enough >= FT_OUTLOOK_SURE;

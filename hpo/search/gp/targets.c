@@ -14,7 +14,7 @@ static int ascending(const void *a, const void *b) {
 static double median_of(double *sorted, int n) {
     if (n == 0) return NAN;
     qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    return 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]);
+    return 0.5 * sorted[(n - 1) / 2] + 0.5 * sorted[n / 2]; // the sum of both may be too large
 }
 
 // ---- trials ---------------------------------------------------------------------------------------------------------
@@ -128,14 +128,25 @@ static void by_rank(double *y, const double *sorted, int n, double median) {
     }
 }
 
+// What losses are divided by so that squares neither overflow nor vanish: 1, or the largest of those that keep their distances, so that
+// a penalty of 1e300 for a bad trial leaves the differences between the good ones.
+static double scale_of(const double *sorted, int n, double median, bool by_rank) {
+    const bool bends = by_rank && n > 0 && sorted[0] < median;
+    double largest = 0;
+    for (int i = 0; i < n; i++)
+        if (!bends || sorted[i] <= median) largest = fmax(largest, fabs(sorted[i]));
+    return largest > 0x1p500 || (largest < 0x1p-500 && largest > 0) ? largest : 1;
+}
+
 ft_status ft_gp_warp_losses(ft_gp_warp warp, const double *loss, int n, ft_arena *arena, double *y) {
-    double *sorted = ft_arena_alloc(arena, (size_t)(n + 1) * sizeof *sorted), largest = 0;
+    double *sorted = ft_arena_alloc(arena, (size_t)(n + 1) * sizeof *sorted);
     if (sorted == NULL) return FT_NO_MEMORY;
+    memcpy(sorted, loss, (size_t)n * sizeof *sorted);
+    double median = median_of(sorted, n);
+    const double scale = scale_of(sorted, n, median, warp != FT_GP_PLAIN);
     for (int i = 0; i < n; i++)
-        largest = fmax(largest, fabs(loss[i]));
-    for (int i = 0; i < n; i++)
-        y[i] = sorted[i] = largest > 0x1p500 ? loss[i] / largest : loss[i]; // squares stay finite
-    const double median = median_of(sorted, n);
+        y[i] = loss[i] / scale, sorted[i] /= scale;
+    median /= scale;
     if (warp != FT_GP_PLAIN) by_rank(y, sorted, n, median);
     const double best = n > 0 ? sorted[0] : 0, range = median - best;
     if (warp == FT_GP_LOG && range > 0)

@@ -137,23 +137,26 @@ static void legal_and_new(void **state) {
     }
 }
 
-// 12 points: each once, then again.
+// 12 points: each once, then again. A trial that failed before it asked for anything has none of them.
 static void small_space(void **state) {
-    asker a;
-    int seen[4][3] = {{0}};
-    start(&a, 3, false);
-    for (int n = 0; n < 16; n++) {
-        begin(&a);
-        const int x = choice_of(&a, "x", 4), y = (int)whole_of(&a, "y", 0, 2, false);
-        seen[x][y]++;
-        end(&a, n, FT_COMPLETE, x == 2 && y == 1 ? 0 : 1);
+    for (int lost = 0; lost < 2; lost++) {
+        asker a;
+        int seen[4][3] = {{0}};
+        start(&a, 3, false);
+        if (lost == 1) end(&a, begin(&a), FT_FAIL, 0);
+        for (int n = 0; n < 16; n++) {
+            begin(&a);
+            const int x = choice_of(&a, "x", 4), y = (int)whole_of(&a, "y", 0, 2, false);
+            seen[x][y]++;
+            end(&a, a.number, FT_COMPLETE, x + 0.3 * y);
+        }
+        int distinct = 0;
+        for (int i = 0; i < 12; i++)
+            distinct += seen[i / 3][i % 3] > 0;
+        print_message("%d of 12 points in 16 trials\n", distinct);
+        assert_true(distinct >= 11); // the first ones are drawn before there is a model, and may repeat
+        stop(&a);
     }
-    int distinct = 0;
-    for (int i = 0; i < 12; i++)
-        distinct += seen[i / 3][i % 3] > 0;
-    print_message("%d of 12 points in 16 trials\n", distinct);
-    assert_true(distinct >= 11); // the first ones are drawn before there is a model, and may repeat
-    stop(&a);
 }
 
 static void finds_the_minimum(void **state) {

@@ -506,8 +506,9 @@ static void test_silence(void **state) {
     hush(1, 250, 1, false, false, false, FT_GP_SPEAKS);
     hush(1, 251, 1, false, false, false, FT_GP_MANY);
     hush(1, 251, 1, false, false, true, FT_GP_SPEAKS);
-    hush(1, 12, 1, true, false, false, FT_GP_NOTHING);
-    hush(1, 12, 1, false, true, false, FT_GP_NOTHING);
+    hush(1, 12, 1, true, false, false, FT_GP_ALIKE);
+    hush(1, 12, 1, false, true, false, FT_GP_BROKEN);
+    hush(1, 12, 0, false, false, false, FT_GP_ONE_POINT);
     // The numbers that the texts name; and those of the sampler.
     assert_int_equal(FT_INSIGHT_MOST, FT_AUTO_GP_TRIALS);
     assert_int_equal(FT_INSIGHT_PARAMETERS, FT_AUTO_GP_PARAMETERS);

@@ -41,6 +41,8 @@ for name in pair mirror tree; do
     expect 0 study show $name --json
     cp out $name.json
 done
+expect 0 study show pair
+cp out pair.text
 [ "$(ls svg-pair | grep -c '^belief-1-2-')" = 2 ] && [ "$(ls svg-pair | grep -c contour)" = 0 ] || fail "pictures: $(ls svg-pair)"
 
 mkdir documents
@@ -126,6 +128,15 @@ def plane(x, y):
     return Plane("tree.html", f"Expected: {x} and {y}")
 both = plane("rate", "kind")
 assert "that goes with both" in both.note and abs(both.area() - 1) < 0.01, both.note
+
+# What more trials may gain: the page has the words of `show`.
+import re
+from read import Page
+said = re.search(r"a gain of (\S+) is to be expected; with (\S+)% no more than (\S+) is left: (stop now|go on)", open("pair.text").read()).groups()
+on_page = re.search(r"a gain of (\S+) is to be expected. With (\S+)\s%.*more than (\S+): (stop now|go on)", Page("pair.html").text).groups()
+outlook = json.load(open("pair.json"))["outlook"]
+assert said == on_page == ("%.3g" % outlook["expected_gain"], "%.1f" % (100 * outlook["probability"]), "%.3g" % outlook["tolerance"],
+                           "stop now" if outlook["stop"] else "go on"), (said, on_page, outlook)
 PYTHON
 
 # ---- which trials, and why -----------------------------------------------------------------------------------------------------
@@ -136,7 +147,7 @@ expect 0 study show pair
 grep -q '^expects .* best where no trial was: ' out && grep -q '^next .*expected gain' out && grep -q '^trial 39 .*a Gaussian process of the trials before expected' out ||
     fail "show: $(cat out)"
 printf '[model]\npath = %s/model\n[data]\ntrain = %s/train.tsv\n' "$here" "$here" >base.ini
-for case in auto:39:gp:True auto:20:person:True auto:5:start:False auto:0:start:False gp:15:gp:True random:39:random:True; do
+for case in auto:39:gp:True auto:20:person:True auto:5:start:False auto:0:start:False gp:15:gp:True random:39:random:True tpe:5:start:False tpe:16:tpe:True cmaes:9:start:False cmaes:15:cmaes:True; do
     IFS=: read -r sampler trial by before <<<"$case"
     { cat base.ini && printf '[study]\nsampler = %s\n' $sampler; } >studies/pair/config.ini
     expect 0 study show pair --trial $trial --json
@@ -175,6 +186,7 @@ cat >space.json <<'JSON'
  "layers": {"name": "IntDistribution", "attributes": {"low": 1, "high": 12}}}
 JSON
 expect 0 study show pair --json
+[ "$(json out "d['outlook']['expected_gain']")" != "$(json pair.json "d['outlook']['expected_gain']")" ] || fail "the outlook is not by the study's seed, as it stops by"
 announced=$(json out "sorted(d['belief']['next']['params'].items())") expected=$(json out "'%.9g' % d['belief']['next']['expected']")
 expect 0 study ask pair --space space.json --json
 [ "$(json out "sorted(d['params'].items())")" = "$announced" ] || fail "announced was $announced: $(cat out)"
