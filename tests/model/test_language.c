@@ -7,7 +7,7 @@
 #include "tests/fixtures/adapter_fixture.h"
 
 static const char *const models[] = {"causal_lm/qwen2", "causal_lm/qwen2_tied", "causal_lm/qwen2_sliding", "causal_lm/llama", "causal_lm/qwen3", "causal_lm/lora_qwen2", "causal_lm/lora_qwen3", "causal_lm/lora_llama"};
-enum { MODELS = sizeof models / sizeof models[0], MOST_ROWS = 1024 };
+enum { MODELS = sizeof models / sizeof models[0] };
 
 static bool has_adapter(int m) { return strstr(models[m], "lora_") != NULL; }
 
@@ -92,51 +92,21 @@ static void test_fifty_steps(void **state) {
     static const char *const rows[] = {"memory.loss_rows=20", NULL};
     for (int m = 0; m < MODELS; m++) {
         fixture f;
+        int64_t n;
         open_language(&f, m, 2, NULL, rows);
-        int64_t steps, n;
-        float *rates = expected(&f, "train.learning_rates", &steps), *losses = expected(&f, "train.losses", NULL);
-        float *norms = expected(&f, "train.grad_norms", NULL);
-        int32_t *order = expected_ints(&f, "train.batches", NULL), *cu = expected_ints(&f, "train.batch_cu", NULL);
-        void *device_update;
-        OK(ft_memory_alloc(f.memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update", &device_update));
-        memset(device_update, 0, sizeof(ft_update_state));
-        assert_int_equal(steps, 50);
-        for (int64_t s = 0; s < steps; s++) {
-            float got[MOST_ROWS];
-            int64_t count = 0;
-            for (int32_t i = cu[s]; i < cu[s + 1]; i++) count += ft_dataset_reads(&f.data, order[i]);
-            assert_true(count <= MOST_ROWS);
-            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)count, .loss_scale = 1}, got);
-            double mean = 0;
-            for (int64_t i = 0; i < count; i++) mean += got[i] / (double)count;
-            ft_update_state outcome;
-            update(&f, rates[s], count, &outcome, device_update);
-            if (!(fabs(mean - losses[s]) <= 2e-5 * fmax(1, losses[s]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", models[m], (long long)s, mean, losses[s]);
-            if (!(fabs(outcome.norm - norms[s]) <= 5e-5 * norms[s])) fail_msg("%s step %lld: norm %.9g, expected %.9g", models[m], (long long)s, outcome.norm, norms[s]);
-        }
-        ft_memory_free(f.memory, device_update);
+        follow_training(&f, models[m], 2e-5, 5e-5);
         float *want = expected(&f, "after.losses", &n), *got = calloc((size_t)n, sizeof *got);
         OK(predict_fixture(&f, (ft_batch_limits){0, 0}, got));
         assert_close("losses after 50 steps", got, want, n, 2e-4);
-        free(got), free(want), free(rates), free(losses), free(norms), free(order), free(cu);
+        free(got), free(want);
         close_fixture(&f);
     }
 }
 
-// Gradients and losses as one block.
 static float *bits_of(int m, int threads, const char *isa, const char *const *overrides, ft_batch_limits limits, size_t *bytes) {
     fixture f;
     open_language(&f, m, threads, isa, overrides);
-    float losses[MOST_ROWS];
-    const int64_t n = gradients_of(&f, NULL, 0, f.data.sequences, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 0.01f, .loss_scale = 1}, losses);
-    const size_t gradient = (size_t)f.model.parameters.trainable * sizeof(float);
-    float *g = host_gradients(&f), *out = malloc(gradient + (size_t)n * sizeof(float));
-    memcpy(out, g, gradient);
-    memcpy((char *)out + gradient, losses, (size_t)n * sizeof(float));
-    free(g);
-    *bytes = gradient + (size_t)n * sizeof(float);
-    close_fixture(&f);
-    return out;
+    return bits_of_fixture(&f, limits, bytes);
 }
 
 // A tied weight has one gradient, to which every micro-batch adds as a head and then as a table: another split adds in another order.

@@ -9,7 +9,7 @@ static const char *const models[] = {"tokens/bert_gelu", "tokens/roberta", "toke
                                      "tokens/deberta_v1", "tokens/deberta_v3", "tokens/modernbert", "tokens/mpnet", "questions/bert_gelu", "questions/roberta",
                                      "questions/distilbert", "questions/electra", "questions/albert", "questions/deberta_v1", "questions/deberta_v3",
                                      "questions/modernbert", "tokens/rembert", "tokens/xlm_roberta_xl", "tokens/eurobert"};
-enum { MODELS = sizeof models / sizeof models[0], MOST_ROWS = 1024 };
+enum { MODELS = sizeof models / sizeof models[0] };
 
 static void open_tokens(fixture *f, int m, int threads, const char *isa, const char *const *overrides) {
     open_fixture(f, models[m], threads, isa, overrides);
@@ -103,53 +103,23 @@ static void without_shift(float *got, const float *want, int64_t n) {
 static void test_fifty_steps(void **state) {
     for (int m = 0; m < MODELS; m++) {
         fixture f;
+        int64_t n;
         open_tokens(&f, m, 2, NULL, NULL);
-        int64_t steps, n;
-        float *rates = expected(&f, "train.learning_rates", &steps), *losses = expected(&f, "train.losses", NULL);
-        float *norms = expected(&f, "train.grad_norms", NULL);
-        int32_t *order = expected_ints(&f, "train.batches", NULL), *cu = expected_ints(&f, "train.batch_cu", NULL);
-        void *device_update;
-        OK(ft_memory_alloc(f.memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update", &device_update));
-        memset(device_update, 0, sizeof(ft_update_state));
-        assert_int_equal(steps, 50);
-        for (int64_t s = 0; s < steps; s++) {
-            float got[MOST_ROWS];
-            int64_t rows = 0;
-            for (int32_t i = cu[s]; i < cu[s + 1]; i++) rows += ft_dataset_reads(&f.data, order[i]);
-            assert_true(rows <= MOST_ROWS);
-            const int64_t weight = f.config.span_head ? cu[s + 1] - cu[s] : rows; // what the sum is divided by
-            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)weight, .loss_scale = 1}, got);
-            double mean = 0;
-            for (int64_t i = 0; i < rows; i++) mean += got[i] / (double)weight;
-            ft_update_state outcome;
-            update(&f, rates[s], weight, &outcome, device_update);
-            if (!(fabs(mean - losses[s]) <= 2e-5 * fmax(1, losses[s]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", models[m], (long long)s, mean, losses[s]);
-            if (!(fabs(outcome.norm - norms[s]) <= 5e-5 * norms[s])) fail_msg("%s step %lld: norm %.9g, expected %.9g", models[m], (long long)s, outcome.norm, norms[s]);
-        }
-        ft_memory_free(f.memory, device_update);
+        follow_training(&f, models[m], 2e-5, 5e-5);
         float *want = expected(&f, "after.logits", &n), *got = calloc((size_t)n, sizeof *got);
         OK(predict_fixture(&f, (ft_batch_limits){0, 0}, got));
         if (f.config.span_head) without_shift(got, want, n);
         assert_close("logits after 50 steps", got, want, n, 2e-4);
-        free(got), free(want), free(rates), free(losses), free(norms), free(order), free(cu);
+        free(got), free(want);
         close_fixture(&f);
     }
 }
 
-// Gradients and losses, dropout on, as one block.
+// Dropout on.
 static float *bits_of(int m, int threads, const char *isa, const char *const *overrides, ft_batch_limits limits, size_t *bytes) {
     fixture f;
     open_tokens(&f, m, threads, isa, overrides);
-    float losses[MOST_ROWS];
-    const int64_t n = gradients_of(&f, NULL, 0, f.data.sequences, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 0.01f, .loss_scale = 1}, losses);
-    const size_t gradient = (size_t)f.model.parameters.trainable * sizeof(float);
-    float *g = host_gradients(&f), *out = malloc(gradient + (size_t)n * sizeof(float));
-    memcpy(out, g, gradient);
-    memcpy((char *)out + gradient, losses, (size_t)n * sizeof(float));
-    free(g);
-    *bytes = gradient + (size_t)n * sizeof(float);
-    close_fixture(&f);
-    return out;
+    return bits_of_fixture(&f, limits, bytes);
 }
 
 static void test_same_bits(void **state) {
