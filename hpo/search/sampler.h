@@ -8,7 +8,8 @@
 // them.
 //
 // A suggestion is a function of seed, trial number, names and history (with branch_joint also of the values that the
-// trial has by then): a killed and resumed study repeats bit for bit.
+// trial has by then): a killed and resumed study repeats bit for bit. To the history belongs what a running trial has drawn and may
+// still ask for: one that has asked for all forgets it (ft_trials_forget_relative), or whoever reads the study from a file suggests otherwise.
 #ifndef FT_HPO_SAMPLER_H
 #define FT_HPO_SAMPLER_H
 

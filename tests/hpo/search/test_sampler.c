@@ -80,6 +80,7 @@ static void ask_all(world *w, int64_t number, double *x) {
         if (i == 5 || (w->conditional && (i == 0 || i == 3) && x[5] != 2)) continue;
         x[i] = ask(w, number, i);
     }
+    assert_int_equal(ft_trials_forget_relative(&w->trials, number), FT_OK);
 }
 
 static void end(world *w, int64_t number, const double *x) {
@@ -198,26 +199,87 @@ static void long_histories_are_thinned(void **state) {
     ft_trials_free(&trials);
 }
 
-// The history as storage would hand it over: other ids in memory, the same trials.
+// The history as storage would hand it over: other ids in memory, the same trials, which end in another order; of those that run what
+// they have asked for, no more.
 static void reload(const world *from, world *to, int64_t trials, int params_of_last) {
     for (int64_t i = 0; i < trials; i++) {
         const ft_trial *t = &from->trials.trial[i];
         int64_t number;
         assert_int_equal(ft_trials_append(&to->trials, FT_RUNNING, &number), FT_OK);
-        int params = i == trials - 1 ? params_of_last : t->param_count;
+        int params = i == trials - 1 && params_of_last >= 0 ? params_of_last : t->param_count;
         for (int p = 0; p < params; p++)
             store(&to->trials, number, from->trials.names.name[t->params[p].name],
                   from->trials.distributions[t->params[p].distribution], t->params[p].value);
-        if (i == trials - 1) continue; // it was running when the study was killed
+    }
+    for (int64_t i = params_of_last >= 0 ? trials - 2 : trials - 1; i >= 0; i--) { // the last one was running when the study was killed
+        const ft_trial *t = &from->trials.trial[i];
+        if (t->state == FT_RUNNING) continue;
         for (int r = 0; r < t->report_count; r++)
-            assert_int_equal(ft_trials_report(&to->trials, number, t->reports[r].step, t->reports[r].value), FT_OK);
+            assert_int_equal(ft_trials_report(&to->trials, i, t->reports[r].step, t->reports[r].value), FT_OK);
         for (int c = 0; c < t->constraint_count; c++) {
             int id;
             assert_int_equal(ft_trials_constraint_name(&to->trials, "memory", &id), FT_OK);
-            assert_int_equal(ft_trials_set_constraint(&to->trials, number, id, t->constraints[c].value), FT_OK);
+            assert_int_equal(ft_trials_set_constraint(&to->trials, i, id, t->constraints[c].value), FT_OK);
         }
-        assert_int_equal(ft_trials_finish(&to->trials, number, t->state, t->values, t->value_count), FT_OK);
+        assert_int_equal(ft_trials_finish(&to->trials, i, t->state, t->values, t->value_count), FT_OK);
     }
+}
+
+// Four run at a time and end out of order: a process that reads the history before a trial begins suggests what the one that was there
+// all the while does.
+static void others_suggest_the_same(void **state) {
+    static const struct {
+        const char *what;
+        ft_sampler_kind kind;
+        bool group, branches, quasi;
+        int startup, trials, from, every, objectives;
+    } cases[] = {
+        {"tpe", FT_SAMPLER_TPE, .trials = 120, .every = 9, .objectives = 1},
+        {"tpe by groups", FT_SAMPLER_TPE, .group = true, .trials = 120, .every = 9, .objectives = 1},
+        {"tpe by branches", FT_SAMPLER_TPE, .branches = true, .quasi = true, .trials = 120, .every = 9, .objectives = 1},
+        {"tpe, two objectives", FT_SAMPLER_TPE, .branches = true, .trials = 80, .every = 9, .objectives = 2},
+        {"tpe where others begin to be thinned", FT_SAMPLER_TPE, .startup = 2060, .trials = 2320, .from = 2280, .every = 1, .objectives = 1},
+        {"random", FT_SAMPLER_RANDOM, .trials = 40, .every = 5, .objectives = 1},
+        {"quasi-random", FT_SAMPLER_QUASI_RANDOM, .trials = 40, .every = 5, .objectives = 1},
+        {"cmaes", FT_SAMPLER_CMAES, .branches = true, .trials = 120, .every = 9, .objectives = 1},
+        {"gp", FT_SAMPLER_GP, .trials = 60, .every = 3, .objectives = 1},
+        {"auto", FT_SAMPLER_AUTO, .branches = true, .startup = 240, .trials = 270, .from = 235, .every = 3, .objectives = 1},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int conditional = 0; conditional < 2; conditional++) {
+            enum { WORKERS = 4 };
+            ft_sampler_options options = ft_sampler_defaults();
+            double x[WORKERS][PARAMETERS], y[PARAMETERS];
+            int64_t running[WORKERS], number;
+            world w, other;
+            options.kind = cases[k].kind;
+            options.group = cases[k].group;
+            options.branch_joint = options.branch_split = cases[k].branches;
+            options.quasi_startup = cases[k].quasi;
+            options.fine = FT_SWITCH_AUTO;
+            options.gp.candidates = 100, options.gp.starts = 2;
+            if (cases[k].startup > 0) options.startup_trials = cases[k].startup;
+            start(&w, &options, cases[k].objectives, conditional);
+            for (int n = 0; n < cases[k].trials; n++) {
+                const int slot = n < WORKERS ? n : n * 3 % 7 % WORKERS;
+                const bool reads = n >= cases[k].from && n % cases[k].every == 0;
+                if (n >= WORKERS) end(&w, running[slot], x[slot]);
+                if (reads) {
+                    start(&other, &options, cases[k].objectives, conditional);
+                    reload(&w, &other, n, -1);
+                    assert_int_equal(ft_trials_append(&other.trials, FT_RUNNING, &number), FT_OK);
+                    ask_all(&other, number, y);
+                    stop(&other);
+                }
+                assert_int_equal(ft_trials_append(&w.trials, FT_RUNNING, &running[slot]), FT_OK);
+                ask_all(&w, running[slot], x[slot]);
+                for (int p = 0; reads && p < PARAMETERS; p++)
+                    if (memcmp(&x[slot][p], &y[p], sizeof *y) != 0)
+                        fail_msg("%s%s, trial %d, %s: %.17g and %.17g", cases[k].what, conditional ? " with conditions" : "", n, NAMES[p],
+                                 x[slot][p], y[p]);
+            }
+            stop(&w);
+        }
 }
 
 static void resumes_to_the_bit(void **state) {
@@ -580,6 +642,7 @@ int main(void) {
         cmocka_unit_test(fast_equals_plain),
         cmocka_unit_test(long_histories_are_thinned),
         cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(others_suggest_the_same),
         cmocka_unit_test(seeds_differ),
         cmocka_unit_test(known_and_single_values),
         cmocka_unit_test(trials_in_turns),
