@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     }
     ft_sampler_options options = ft_sampler_defaults();
     options.plain = plain;
-    if (fine) options.fine = FT_SWITCH_ON;
+    if (fine) options.fine = FT_SWITCH_ON, options.branch_split = options.branch_joint = true;
     if (gp) options.kind = FT_SAMPLER_GP;
     if (cmaes) options.kind = FT_SAMPLER_CMAES;
     if (run("joint, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());

@@ -29,4 +29,21 @@ int64_t ft_split_below(int64_t n, int objectives);
 ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, int64_t most,
                    uint8_t *sides, int *stands_for);
 
+// ---- Shared with the split that is kept from trial to trial (split_fast.h) ------------------------------------------
+
+enum { FT_SPLIT_MOST_BELOW = 25 }; // of one objective
+typedef enum ft_split_class { FT_SPLIT_COMPLETE, FT_SPLIT_PRUNED, FT_SPLIT_INFEASIBLE, FT_SPLIT_CLASSES } ft_split_class; // 1 to 3 above
+typedef struct ft_split_rank {
+    double major, minor; // ascending: the smaller the better
+    int64_t number;
+} ft_split_rank;
+
+// Of a trial that is COMPLETE or PRUNED; the rank of complete ones is that of one objective.
+ft_split_class ft_split_class_of(const ft_trials *trials, const ft_trial *trial, ft_split_rank *rank);
+// -1, 0, 1 in the order in which trials of a class are taken.
+int ft_split_compare(const ft_split_rank *a, const ft_split_rank *b);
+// How often so many finished trials above are halved, and whether one of them is kept then.
+int ft_split_halvings(int64_t above, int64_t most);
+bool ft_split_keeps(int64_t number, int halvings);
+
 #endif

@@ -23,6 +23,7 @@ typedef struct ft_tpe_options {
 } ft_tpe_options;
 
 enum { FT_TPE_OTHERS = 2048 };
+int64_t ft_tpe_most_others(const ft_tpe_options *options); // `most` of ft_split
 
 // The two estimators of a subspace for trial `number`. Free both.
 ft_status ft_tpe_estimators(const ft_trials *trials, const ft_tpe_options *options, int64_t number,

@@ -4,7 +4,6 @@
 #include "hpo/search/history/random_stream.h"
 #include "hpo/search/sampler.h"
 #include "hpo/search/tpe/parzen.h"
-#include "hpo/search/tpe/split.h"
 #include "hpo/search/tpe/subspace.h"
 
 #include <setjmp.h>
@@ -158,45 +157,6 @@ static void fast_equals_plain(void **state) {
         stop(&fast);
         stop(&plain);
     }
-}
-
-// What goes above of a long history: all that run, one in 2, 4, 8 ... of the finished ones, a part of a part; below stays below.
-static void long_histories_are_thinned(void **state) {
-    enum { TRIALS = 3000, RUN = 10 };
-    static const int64_t most[] = {0, 4000, 2048, 200, 100};
-    static const int stands_for[] = {1, 1, 2, 16, 32};
-    static uint8_t all[TRIALS], sides[TRIALS], before[TRIALS];
-    ft_trials trials;
-    assert_int_equal(ft_trials_init(&trials, 1, (bool[]){false}), FT_OK);
-    for (int i = 0; i < TRIALS; i++) {
-        int64_t number;
-        const double value = (i * 7919) % TRIALS;
-        assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &number), FT_OK);
-        if (i < TRIALS - RUN) assert_int_equal(ft_trials_finish(&trials, number, FT_COMPLETE, &value, 1), FT_OK);
-    }
-    for (int k = 0; k < 5; k++) {
-        int found, kept = 0, here = 0, below = 0, running = 0;
-        assert_int_equal(ft_split(&trials, -1, true, NULL, most[k], k == 0 ? all : sides, &found), FT_OK);
-        if (k == 0) memcpy(sides, all, sizeof sides);
-        assert_int_equal(found, stands_for[k]);
-        for (int i = 0; i < TRIALS; i++) {
-            if (sides[i] != FT_NEITHER) assert_int_equal(sides[i], all[i]);
-            if (k > 0 && sides[i] != FT_NEITHER) assert_int_equal(before[i], all[i]);
-            below += sides[i] == FT_BELOW;
-            running += i >= TRIALS - RUN && sides[i] == FT_ABOVE;
-            kept += i < TRIALS - RUN && sides[i] == FT_ABOVE;
-            if (i % 500 == 499 && i < TRIALS - RUN) { // evenly over the study
-                const int part = (500 - 25) / stands_for[k];
-                assert_in_range(kept - here, part * 3 / 4, 500 / stands_for[k] + 2);
-                here = kept;
-            }
-        }
-        assert_int_equal(below, 25);
-        assert_int_equal(running, RUN);
-        if (k > 1) assert_in_range(kept, most[k] * 4 / 10, most[k] + 2);
-        memcpy(before, sides, sizeof before);
-    }
-    ft_trials_free(&trials);
 }
 
 // The history as storage would hand it over: other ids in memory, the same trials, which end in another order; of those that run what
@@ -640,7 +600,6 @@ static void uniform_and_halton(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_equals_plain),
-        cmocka_unit_test(long_histories_are_thinned),
         cmocka_unit_test(resumes_to_the_bit),
         cmocka_unit_test(others_suggest_the_same),
         cmocka_unit_test(seeds_differ),
