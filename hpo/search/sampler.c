@@ -102,6 +102,7 @@ static ft_status tpe_leaning(ft_sampler *s, int64_t number, const ft_subspace *s
     ft_tpe_options options = {.seed = s->options.seed,
                               .candidates = s->options.candidates,
                               .constant_liar = s->options.constant_liar,
+                              .failed = s->options.failed,
                               .lean = lean != NULL ? ft_lean_at : NULL,
                               .lean_context = lean,
                               .announced = multivariate(s),

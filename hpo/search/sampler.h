@@ -39,6 +39,7 @@ typedef struct ft_sampler_options {
     bool group;             // joint within the parts of a conditional space; switches multivariate on
     ft_switch fine;         // narrower kernels, see tpe.h; AUTO: for one objective. OFF = Optuna
     bool constant_liar;     // running trials of others count as bad
+    bool failed;            // and so do failed ones. Off = Optuna: they are forgotten
     bool branch_split;      // see tpe.h; off = Optuna
     bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
                             // the values that the trial has; multivariate only. Off = Optuna: each alone

@@ -78,6 +78,9 @@ static const ft_option rows[] = {
     BOOL(study.group, FREE, "false", .elsewhere = "group_decomposed",
          .help = "Draw together what always came together, for spaces with conditions."),
     BOOL(study.constant_liar, FREE, "true", .help = "Count running trials as bad ones, so that no two try the same."),
+    BOOL(study.count_failed, FREE, "true",
+         .help = "TPE counts failed and diverged trials as bad ones, so that few are tried where others failed. false: it "
+                 "forgets them, as Optuna does. gp and cmaes always learn from them."),
     BOOL(study.branch_split, FREE, "true",
          .help = "Tell good trials from others among those that have a parameter, so that a rare branch of the space "
                  "learns from its own trials. false: among all trials, as Optuna does."),

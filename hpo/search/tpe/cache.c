@@ -244,7 +244,7 @@ static ft_status split_one(ft_tpe_cache *c, const ft_trials *trials, const ft_tp
                            const uint8_t **sides) {
     const bool of_all = !options->branch_split;
     const ft_split_question question = {of_all ? NULL : &e->subspace, options->announced, options->constant_liar,
-                                        ft_tpe_most_others(options), number};
+                                        options->failed, ft_tpe_most_others(options), number};
     ft_split_fast *fast = of_all ? &c->of_all : &e->split;
     FT_TRY(ft_split_fast_update(fast, trials, &question, &c->stands_for));
     *sides = fast->sides;

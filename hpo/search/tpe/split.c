@@ -94,22 +94,24 @@ bool ft_split_keeps(int64_t number, int halvings) {
     return halvings == 0 || (uint64_t)number * UINT64_C(0x9E3779B97F4A7C15) >> (64 - halvings) == 0;
 }
 
-ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, int64_t most,
+ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, bool failed, const bool *among, int64_t most,
                    uint8_t *sides, int *stands_for) {
-    int64_t count[FT_SPLIT_CLASSES] = {0}, finished = 0, total = trials->count;
+    int64_t count[FT_SPLIT_CLASSES] = {0}, finished = 0, ended = 0, total = trials->count;
     ranked *list = ft_calloc(FT_SPLIT_CLASSES * (size_t)total + 1, sizeof *list, "trials"), rank;
     if (list == NULL) return FT_NO_MEMORY;
     memset(sides, FT_NEITHER, (size_t)total);
     for (int64_t i = 0; i < total; i++) {
         const ft_trial *t = &trials->trial[i];
-        if (i == except || (among != NULL && !among[i]) || t->state == FT_FAIL || t->state == FT_WAITING) continue;
+        if (i == except || (among != NULL && !among[i]) || (t->state == FT_FAIL && !failed) || t->state == FT_WAITING) continue;
         if (t->state == FT_RUNNING) {
             if (constant_liar) sides[i] = FT_ABOVE;
             continue;
         }
+        sides[i] = FT_ABOVE;
+        ended++;
+        if (t->state == FT_FAIL) continue;
         const ft_split_class class = ft_split_class_of(trials, t, &rank);
         list[class * total + count[class]++] = rank;
-        sides[i] = FT_ABOVE;
         finished++;
     }
     const int64_t good = ft_split_below(finished, trials->objectives), complete = count[FT_SPLIT_COMPLETE];
@@ -123,7 +125,7 @@ ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, 
     for (int c = FT_SPLIT_PRUNED; c < FT_SPLIT_CLASSES; c++)
         below -= take(list + c * total, count[c], below, sides);
     free(list);
-    const int halvings = ft_split_halvings(finished - good, most);
+    const int halvings = ft_split_halvings(ended - good, most);
     for (int64_t i = 0; i < total && halvings > 0; i++)
         if (sides[i] == FT_ABOVE && trials->trial[i].state != FT_RUNNING && !ft_split_keeps(i, halvings)) sides[i] = FT_NEITHER;
     *stands_for = 1 << halvings;

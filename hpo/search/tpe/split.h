@@ -6,7 +6,8 @@
 //        cut by a greedy choice of hypervolume (pareto.h)
 //     2. feasible PRUNED ones, the later their last report the better, then by its value; those without a report last
 //     3. infeasible ones of either state by violation
-//     RUNNING trials of others go above when the constant liar is on. FAIL and WAITING never count.
+//     RUNNING trials of others go above when the constant liar is on, FAIL ones when failed ones count: they are no part
+//     of n. WAITING never count.
 //
 // Ties go to the lower number, also when maximising.
 //
@@ -26,7 +27,7 @@ int64_t ft_split_below(int64_t n, int objectives);
 // sides [trials->count] is written. `except` is a trial left out (the one being drawn), or -1. `among` [trials->count]
 // restricts everything, n included, to the trials where it is true; NULL = all. most: 0 = all of them. *stands_for: how
 // many finished trials each one above stands for, a power of two.
-ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, int64_t most,
+ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, bool failed, const bool *among, int64_t most,
                    uint8_t *sides, int *stands_for);
 
 // ---- Shared with the split that is kept from trial to trial (split_fast.h) ------------------------------------------

@@ -52,11 +52,15 @@ static void keep_best(ft_split_fast *f, ft_split_class class, const ft_split_ran
 static void take_in(ft_split_fast *f, const ft_trials *trials, const ft_trial *trial, const ft_split_question *q) {
     ft_split_rank rank;
     f->sides[trial->number] = FT_NEITHER;
-    f->counts[trial->number] = trial->state != FT_FAIL && is_among(f, trial, q);
+    f->counts[trial->number] = (trial->state != FT_FAIL || q->failed) && is_among(f, trial, q);
     if (!f->counts[trial->number]) return;
+    f->sides[trial->number] = side_above(f, trial->number);
+    if (trial->state == FT_FAIL) {
+        f->failed++;
+        return;
+    }
     const ft_split_class class = ft_split_class_of(trials, trial, &rank);
     keep_best(f, class, &rank);
-    f->sides[trial->number] = side_above(f, trial->number);
 }
 
 static void thin(ft_split_fast *f, int halvings) {
@@ -89,7 +93,7 @@ ft_status ft_split_fast_update(ft_split_fast *f, const ft_trials *trials, const 
     for (int c = 0; c < FT_SPLIT_CLASSES; c++)
         finished += f->found[c];
     const int64_t good = ft_split_below(finished, 1);
-    thin(f, ft_split_halvings(finished - good, q->most));
+    thin(f, ft_split_halvings(finished + f->failed - good, q->most));
     f->below_count = 0;
     for (int c = 0; c < FT_SPLIT_CLASSES; c++)
         for (int64_t k = 0; k < f->found[c] && f->below_count < good; k++)

@@ -10,18 +10,18 @@
 typedef struct ft_split_question {
     const ft_subspace *among; // of trials that have these parameters; NULL: of all
     bool announced;           // see ft_subspace_values
-    bool constant_liar;
+    bool constant_liar, failed;
     int64_t most, except; // as of ft_split
 } ft_split_question;
 
 typedef struct ft_split_fast {
     uint8_t *sides;  // [count] as of ft_split
-    bool *counts;    // [count] finished, and among those that it is of
+    bool *counts;    // [count] ended, and among those that it is of
     int64_t *open;   // [open_count] trials that have not ended
     double *values;  // [among->count] scratch
     int64_t count, open_count, capacity;
     ft_split_rank best[FT_SPLIT_CLASSES][FT_SPLIT_MOST_BELOW]; // in order
-    int64_t found[FT_SPLIT_CLASSES];
+    int64_t found[FT_SPLIT_CLASSES], failed;
     int64_t below[FT_SPLIT_MOST_BELOW];
     int below_count, halvings;
 } ft_split_fast; // {0}: nothing seen yet

@@ -33,7 +33,7 @@ int64_t ft_tpe_most_others(const ft_tpe_options *options) { return options->fine
 
 ft_status ft_tpe_split(const ft_trials *trials, const ft_tpe_options *options, int64_t number, const bool *among,
                        uint8_t *sides, int *stands_for) {
-    return ft_split(trials, number, options->constant_liar, options->branch_split ? among : NULL,
+    return ft_split(trials, number, options->constant_liar, options->failed, options->branch_split ? among : NULL,
                     ft_tpe_most_others(options), sides, stands_for);
 }
 

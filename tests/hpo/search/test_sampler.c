@@ -198,12 +198,12 @@ static void others_suggest_the_same(void **state) {
         {"tpe by groups", FT_SAMPLER_TPE, .group = true, .trials = 120, .every = 9, .objectives = 1},
         {"tpe by branches", FT_SAMPLER_TPE, .branches = true, .quasi = true, .trials = 120, .every = 9, .objectives = 1},
         {"tpe, two objectives", FT_SAMPLER_TPE, .branches = true, .trials = 80, .every = 9, .objectives = 2},
-        {"tpe where others begin to be thinned", FT_SAMPLER_TPE, .startup = 2060, .trials = 2320, .from = 2280, .every = 1, .objectives = 1},
+        {"tpe where others begin to be thinned", FT_SAMPLER_TPE, .startup = 2060, .trials = 2320, .from = 2280, .every = 4, .objectives = 1},
         {"random", FT_SAMPLER_RANDOM, .trials = 40, .every = 5, .objectives = 1},
         {"quasi-random", FT_SAMPLER_QUASI_RANDOM, .trials = 40, .every = 5, .objectives = 1},
         {"cmaes", FT_SAMPLER_CMAES, .branches = true, .trials = 120, .every = 9, .objectives = 1},
         {"gp", FT_SAMPLER_GP, .trials = 60, .every = 3, .objectives = 1},
-        {"auto", FT_SAMPLER_AUTO, .branches = true, .startup = 240, .trials = 270, .from = 235, .every = 3, .objectives = 1},
+        {"auto", FT_SAMPLER_AUTO, .branches = true, .startup = 240, .trials = 262, .from = 235, .every = 9, .objectives = 1},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int conditional = 0; conditional < 2; conditional++) {

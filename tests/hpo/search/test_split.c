@@ -25,7 +25,7 @@ static void long_histories_are_thinned(void **state) {
     }
     for (int k = 0; k < 5; k++) {
         int found, kept = 0, here = 0, below = 0, running = 0;
-        assert_int_equal(ft_split(&trials, -1, true, NULL, most[k], k == 0 ? all : sides, &found), FT_OK);
+        assert_int_equal(ft_split(&trials, -1, true, false, NULL, most[k], k == 0 ? all : sides, &found), FT_OK);
         if (k == 0) memcpy(sides, all, sizeof sides);
         assert_int_equal(found, stands_for[k]);
         for (int i = 0; i < TRIALS; i++) {
@@ -80,7 +80,7 @@ static void kept_equals_made_anew(void **state) {
     static bool among[EVENTS];
     for (int variant = 0; variant < 12; variant++) {
         const int64_t most = (int64_t[]){0, 15, 80}[variant % 3];
-        const bool liar = variant % 2 == 0, some = variant % 4 >= 2, announced = variant % 8 >= 4;
+        const bool liar = variant % 2 == 0, some = variant % 4 >= 2, announced = variant % 8 >= 4, failed = variant / 3 % 2 == 0;
         ft_random_stream s = ft_random_stream_of(7, variant, FT_DRAW_UNIFORM, "split");
         ft_trials trials;
         ft_split_fast fast = {0};
@@ -104,8 +104,8 @@ static void kept_equals_made_anew(void **state) {
             int stands_for, stands_for_kept;
             for (int64_t i = 0; i < trials.count; i++)
                 among[i] = ft_subspace_values(&subspace, &trials.trial[i], announced, &value);
-            const ft_split_question q = {some ? &subspace : NULL, announced, liar, most, except};
-            assert_int_equal(ft_split(&trials, except, liar, some ? among : NULL, most, sides, &stands_for), FT_OK);
+            const ft_split_question q = {some ? &subspace : NULL, announced, liar, failed, most, except};
+            assert_int_equal(ft_split(&trials, except, liar, failed, some ? among : NULL, most, sides, &stands_for), FT_OK);
             assert_int_equal(ft_split_fast_update(&fast, &trials, &q, &stands_for_kept), FT_OK);
             assert_int_equal(stands_for, stands_for_kept);
             for (int64_t i = 0; i < trials.count; i++)
