@@ -11,6 +11,11 @@ int64_t ft_split_below(int64_t n, int objectives) {
     return objectives == 1 && tenth > FT_SPLIT_MOST_BELOW ? FT_SPLIT_MOST_BELOW : tenth;
 }
 
+int64_t ft_split_good(int64_t finished, int64_t ended, int objectives) {
+    const int64_t below = ft_split_below(ended, objectives);
+    return below < finished ? below : finished;
+}
+
 typedef ft_split_rank ranked;
 
 int ft_split_compare(const ranked *a, const ranked *b) {
@@ -114,7 +119,7 @@ ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, 
         list[class * total + count[class]++] = rank;
         finished++;
     }
-    const int64_t good = ft_split_below(finished, trials->objectives), complete = count[FT_SPLIT_COMPLETE];
+    const int64_t good = ft_split_good(finished, ended, trials->objectives), complete = count[FT_SPLIT_COMPLETE];
     int64_t below = good;
     ft_status status = FT_OK;
     if (trials->objectives == 1)

@@ -6,8 +6,8 @@
 //        cut by a greedy choice of hypervolume (pareto.h)
 //     2. feasible PRUNED ones, the later their last report the better, then by its value; those without a report last
 //     3. infeasible ones of either state by violation
-//     RUNNING trials of others go above when the constant liar is on, FAIL ones when failed ones count: they are no part
-//     of n. WAITING never count.
+//     RUNNING trials of others go above when the constant liar is on. FAIL ones, where failed ones count, are the worst
+//     of the n, and never below. WAITING never count.
 //
 // Ties go to the lower number, also when maximising.
 //
@@ -21,8 +21,9 @@
 
 typedef enum ft_side { FT_NEITHER = 0, FT_BELOW = 1, FT_ABOVE = 2 } ft_side;
 
-// How many of n finished trials go below.
+// How many of n trials go below; and of `ended` ones, of which so many are finished and the others failed.
 int64_t ft_split_below(int64_t n, int objectives);
+int64_t ft_split_good(int64_t finished, int64_t ended, int objectives);
 
 // sides [trials->count] is written. `except` is a trial left out (the one being drawn), or -1. `among` [trials->count]
 // restricts everything, n included, to the trials where it is true; NULL = all. most: 0 = all of them. *stands_for: how

@@ -92,8 +92,8 @@ ft_status ft_split_fast_update(ft_split_fast *f, const ft_trials *trials, const 
         f->sides[f->below[k]] = side_above(f, f->below[k]);
     for (int c = 0; c < FT_SPLIT_CLASSES; c++)
         finished += f->found[c];
-    const int64_t good = ft_split_below(finished, 1);
-    thin(f, ft_split_halvings(finished + f->failed - good, q->most));
+    const int64_t ended = finished + f->failed, good = ft_split_good(finished, ended, 1);
+    thin(f, ft_split_halvings(ended - good, q->most));
     f->below_count = 0;
     for (int c = 0; c < FT_SPLIT_CLASSES; c++)
         for (int64_t k = 0; k < f->found[c] && f->below_count < good; k++)

@@ -11,7 +11,7 @@ typedef struct ft_tpe_options {
     uint64_t seed;
     int candidates;     // 24
     bool constant_liar; // running trials of others count as bad ones
-    bool failed;        // and so do failed ones. Optuna: off
+    bool failed;        // failed ones count as the worst. Optuna: off
     bool announced;     // ... with what they drew jointly and have not asked for yet (multivariate)
     bool branch_split;  // good and bad are told apart among the trials that have these parameters, not among all, so
                         // that a rare branch of a space learns from its own trials. Optuna: off

@@ -146,6 +146,7 @@ static void fast_equals_plain(void **state) {
         options.branch_joint = variant % 5 >= 3;
         options.fine = variant % 7 >= 3 || is_long ? FT_SWITCH_AUTO : FT_SWITCH_OFF;
         options.quasi_startup = variant % 2 != 0;
+        options.failed = variant % 11 > 5;
         int objectives = variant < 18 || evolves || is_long ? 1 : 2 + variant % 2, workers = variant % 2 ? 5 : 1;
         world fast, plain;
         start(&fast, &options, objectives, variant % 4 >= 2);
@@ -217,6 +218,7 @@ static void others_suggest_the_same(void **state) {
             options.branch_joint = options.branch_split = cases[k].branches;
             options.quasi_startup = cases[k].quasi;
             options.fine = FT_SWITCH_AUTO;
+            options.failed = conditional;
             options.gp.candidates = 100, options.gp.starts = 2;
             if (cases[k].startup > 0) options.startup_trials = cases[k].startup;
             start(&w, &options, cases[k].objectives, conditional);
