@@ -265,9 +265,13 @@ static ft_status split_several(ft_tpe_cache *c, const ft_trials *trials, const f
         c->split = false;
     }
     *sides = c->sides;
-    if (options->branch_split) {
-        for (int64_t i = 0; i < trials->count; i++)
-            c->among[i] = ft_subspace_values(&e->subspace, &trials->trial[i], options->announced, e->values);
+    bool all = true; // have these parameters: the split is every such subspace's
+    for (int64_t i = 0; i < trials->count && options->branch_split; i++) {
+        c->among[i] = ft_subspace_values(&e->subspace, &trials->trial[i], options->announced, e->values);
+        all = all && (c->among[i] || i == number || trials->trial[i].state == FT_WAITING);
+    }
+    if (!all) {
+        c->split = false;
         return ft_tpe_split(trials, options, number, c->among, c->sides, &c->stands_for);
     }
     if (c->split && c->states == trials->states && c->except == number) return FT_OK;
