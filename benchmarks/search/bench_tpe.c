@@ -1,8 +1,8 @@
 // bench_tpe.c - what one suggestion costs as the history grows: bench_tpe [trials] [fine|plain|gp|cmaes]
 // 10 mixed parameters, 24 candidates, full history, a trivial objective, all in memory; the same history drives every
 // setting, since fast and plain suggest the same. Prints microseconds a parameter, averaged over the 100 trials before
-// each mark, and the total. Optuna's mathematics, which keep all trials; "fine" has study.bandwidth = fine, as `ftengine tune` by itself,
-// which thins a long history, and "plain" times the version that keeps nothing (slow),
+// each mark, and the total. Optuna's mathematics, which keep all trials; "fine" is what `ftengine tune` has by
+// itself (study.bandwidth, branch_split, branch_joint), which thins a long history, and "plain" times the version that keeps nothing (slow),
 // "gp" the Gaussian process, of which nobody wants more than some hundred trials, "cmaes" CMA-ES over eight numbers, with
 // choices by TPE.
 #include "benchmarks/search/tpe_space.h"
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     }
     ft_sampler_options options = ft_sampler_defaults();
     options.plain = plain;
-    if (fine) options.fine = FT_SWITCH_ON;
+    if (fine) options.fine = FT_SWITCH_ON, options.branch_split = options.branch_joint = true;
     if (gp) options.kind = FT_SAMPLER_GP;
     if (cmaes) options.kind = FT_SAMPLER_CMAES;
     if (run("joint, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());

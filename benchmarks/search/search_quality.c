@@ -120,6 +120,8 @@ static ft_status set(ft_sampler_options *options, const char *key, int value) {
         options->fine = value != 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     else if (strcmp(key, "quasi_startup") == 0)
         options->quasi_startup = value != 0;
+    else if (strcmp(key, "failed") == 0)
+        options->failed = value != 0;
     else if (strcmp(key, "group") == 0)
         options->group = value != 0;
     else if (strcmp(key, "multivariate") == 0)

@@ -102,6 +102,7 @@ static ft_status tpe_leaning(ft_sampler *s, int64_t number, const ft_subspace *s
     ft_tpe_options options = {.seed = s->options.seed,
                               .candidates = s->options.candidates,
                               .constant_liar = s->options.constant_liar,
+                              .failed = s->options.failed,
                               .lean = lean != NULL ? ft_lean_at : NULL,
                               .lean_context = lean,
                               .announced = multivariate(s),
@@ -166,10 +167,15 @@ static bool begun(const ft_sampler *s) {
     return ended(s->trials) >= s->options.startup_trials + (s->options.lessons != NULL ? s->options.startup_trials / 2 : 0);
 }
 
+// TPE waits for trials that are finished; failed ones are as good for it where they count.
+static bool tpe_begun(const ft_sampler *s) {
+    const int wanted = s->options.startup_trials;
+    return s->trials->finished >= wanted || (s->options.failed && ended(s->trials) >= wanted);
+}
+
 static bool starting(const ft_sampler *s) {
     const ft_sampler_kind kind = kind_of(s);
-    const bool by_ended = kind == FT_SAMPLER_GP || kind == FT_SAMPLER_CMAES;
-    return by_ended ? !begun(s) : s->trials->finished < s->options.startup_trials;
+    return kind == FT_SAMPLER_GP || kind == FT_SAMPLER_CMAES ? !begun(s) : !tpe_begun(s);
 }
 
 // The numbers that every trial has; choices that every trial has as TPE draws them beside numbers, which are dropped. All
@@ -298,7 +304,7 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
     const ft_sampler_kind kind = kind_of(s);
     const bool searches = kind == FT_SAMPLER_TPE || kind == FT_SAMPLER_CMAES;
     if (kind == FT_SAMPLER_GP && begun(s)) return ft_gp_draw_alone(s->trials, &s->options.gp, number, name, distribution, value);
-    if (searches && s->trials->finished >= s->options.startup_trials) {
+    if (searches && tpe_begun(s)) {
         bool drawn = false;
         if (s->options.branch_joint && multivariate(s))
             FT_TRY(draw_branch(s, number, name, distribution, value, &drawn));

@@ -8,7 +8,8 @@
 // them.
 //
 // A suggestion is a function of seed, trial number, names and history (with branch_joint also of the values that the
-// trial has by then): a killed and resumed study repeats bit for bit.
+// trial has by then): a killed and resumed study repeats bit for bit. To the history belongs what a running trial has drawn and may
+// still ask for: one that has asked for all forgets it (ft_trials_forget_relative), or whoever reads the study from a file suggests otherwise.
 #ifndef FT_HPO_SAMPLER_H
 #define FT_HPO_SAMPLER_H
 
@@ -31,13 +32,14 @@ typedef struct ft_sampler_options {
     ft_sampler_kind kind;
     uint64_t seed;
     // TPE
-    int startup_trials; // COMPLETE + PRUNED ones before TPE begins
+    int startup_trials; // COMPLETE + PRUNED ones before TPE begins, and FAIL ones where they count
     bool quasi_startup; // they are quasi-random, not random
     int candidates;
     ft_switch multivariate; // AUTO: on for one objective
     bool group;             // joint within the parts of a conditional space; switches multivariate on
     ft_switch fine;         // narrower kernels, see tpe.h; AUTO: for one objective. OFF = Optuna
     bool constant_liar;     // running trials of others count as bad
+    bool failed;            // failed ones count as the worst, also among startup_trials. Off = Optuna: they are forgotten
     bool branch_split;      // see tpe.h; off = Optuna
     bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
                             // the values that the trial has; multivariate only. Off = Optuna: each alone

@@ -66,9 +66,8 @@ static const ft_option rows[] = {
                    "What was learnt is fixed when the study is made. Empty: none."),
     INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials",
         .elsewhere = "n_startup_trials n_initial_points",
-        .help = "Complete and pruned trials before TPE begins; until then values are random. gp: trials that ended, "
-                "failed ones "
-                "too; until then values are quasi-random, with learn_from half as many more."),
+        .help = "Trials that ended before the search begins. tpe: until then values are random, and failed ones count where "
+                "study.count_failed says so. gp and cmaes: until then values are quasi-random; gp with learn_from: half as many more."),
     BOOL(study.quasi_startup, FREE, "false",
          .help = "Spread the first trials evenly (quasi-random) instead of at random."),
     INT(study.candidates, FREE, "24", 1, 1 << 20, .elsewhere = "n_ei_candidates",
@@ -78,6 +77,9 @@ static const ft_option rows[] = {
     BOOL(study.group, FREE, "false", .elsewhere = "group_decomposed",
          .help = "Draw together what always came together, for spaces with conditions."),
     BOOL(study.constant_liar, FREE, "true", .help = "Count running trials as bad ones, so that no two try the same."),
+    BOOL(study.count_failed, FREE, "true",
+         .help = "TPE counts failed and diverged trials as the worst ones, so that few are tried where others failed. false: "
+                 "it forgets them, as Optuna does. gp and cmaes always learn from them."),
     BOOL(study.branch_split, FREE, "true",
          .help = "Tell good trials from others among those that have a parameter, so that a rare branch of the space "
                  "learns from its own trials. false: among all trials, as Optuna does."),

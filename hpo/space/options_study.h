@@ -18,7 +18,7 @@ typedef struct ft_study_options {
     const char *sampler; // tpe | auto | gp | cmaes | random | grid | quasi_random
     const char *learn_from; // "a, studies/b, sqlite:///FILE#c"; "": nothing
     int64_t startup_trials, candidates;
-    bool quasi_startup, group, constant_liar, branch_split, branch_joint;
+    bool quasi_startup, group, constant_liar, count_failed, branch_split, branch_joint;
     const char *multivariate; // auto | on | off
     const char *bandwidth;    // auto | fine | optuna
     int64_t grid_points;

@@ -156,7 +156,9 @@ ft_status ft_tuning_draw(ft_tuning *t, int64_t number, bool queued, ft_arena *ar
     if (queued) FT_TRY(ft_stored_fixed(t->study, number, arena, &fixed, &d.fixed_count));
     d.fixed = fixed;
     d.used = ft_arena_alloc(arena, (size_t)d.fixed_count + 1);
-    return d.used != NULL ? decide(&d) : FT_NO_MEMORY;
+    if (d.used == NULL) return FT_NO_MEMORY;
+    FT_TRY(decide(&d));
+    return ft_trials_forget_relative(&t->study->trials, number); // of branches that it did not take
 }
 
 static ft_status fill(ft_tuning *t, int64_t number, bool queued, ft_arena *arena) {

@@ -51,6 +51,7 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
     options.candidates = (int)o->candidates;
     options.group = o->group;
     options.constant_liar = o->constant_liar;
+    options.failed = o->count_failed;
     options.branch_split = o->branch_split;
     options.branch_joint = o->branch_joint;
     options.fine = strcmp(o->bandwidth, "auto") == 0   ? FT_SWITCH_AUTO

@@ -304,6 +304,12 @@ static void test_grid(void **state) {
     assert_int_equal(count_state(&o, FT_COMPLETE), 6);
     leave(&o);
     tunes("grid", 5, more); // there is nothing left
+    tunes("grid_together", 0, // who runs without a parameter stands for all of its values: nobody tries the same beside it
+          MORE("study.sampler=grid", "study.trials=0", "study.grid_points=3", "study.pruner=none", "study.parallel=4",
+               "space.train.batch_size=choice(8, 16)", "space.train.weight_decay=float(0, 0.1) if train.batch_size = 8"));
+    o = look("grid_together");
+    assert_int_equal(count_state(&o, FT_COMPLETE), 12);
+    leave(&o);
     refuses("grid2",
             MORE("study.sampler=grid", "space.train.weight_decay=float(0, 1) if train.batch_size = 8",
                  "space.train.weight_decay=float(0, 0.5)"),

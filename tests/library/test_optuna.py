@@ -120,7 +120,8 @@ def test_it_goes_on_from_a_file(kind, tmp_path):
     assert pickled.seed == 5 and params(run(pickled)) == whole
 
 
-def test_it_is_what_study_ask_says(tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_what_study_ask_says(kind, tmp_path):
     """The program keeps the history in SQLite and knows nothing of Optuna; the values are the same doubles."""
     d = optuna.distributions
     space = {"x": d.FloatDistribution(-5, 5), "rate": d.FloatDistribution(1e-5, 1e-1, log=True), "size": d.IntDistribution(8, 64, step=8),
@@ -133,15 +134,19 @@ def test_it_is_what_study_ask_says(tmp_path):
         return json.loads(done.stdout)
 
     program("create", "--study", "s", "--direction", "maximize")
-    study = optuna.create_study(direction="maximize", sampler=Sampler(seed=42))
+    study = optuna.create_study(direction="maximize", sampler=Sampler(kind, seed=42))
     for number in range(25):
-        theirs = program("ask", "s", "--space", "space.json")
+        theirs = program("ask", "s", "--space", "space.json", f"study.sampler={kind}")
         trial = study.ask()
         ours = {
             "x": trial.suggest_float("x", -5, 5), "rate": trial.suggest_float("rate", 1e-5, 1e-1, log=True),
             "size": trial.suggest_int("size", 8, 64, step=8), "kind": trial.suggest_categorical("kind", ["plain", "deep"]),
         }  # fmt: skip
         assert theirs["number"] == number and theirs["params"] == ours, number
+        if number % 6 == 4:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            program("tell", "s", number, "--state", "fail")
+            continue
         value = -((ours["x"] - 1) ** 2) - ours["size"] / 64
         study.tell(trial, value)
         program("tell", "s", number, repr(value))

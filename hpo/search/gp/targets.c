@@ -37,7 +37,11 @@ static void find_limits(const ft_trials *trials, ft_gp_targets *t) {
             const ft_trial_constraint *c = constraint_of(&trials->trial[i], name);
             all = c != NULL && isfinite(c->value);
         }
-        if (all && complete > 0) t->limit[t->limits++] = name;
+        if (!all || complete == 0) continue;
+        int at = t->limits++;
+        for (; at > 0 && strcmp(trials->constraint_names.name[name], trials->constraint_names.name[t->limit[at - 1]]) < 0; at--)
+            t->limit[at] = t->limit[at - 1];
+        t->limit[at] = name;
     }
 }
 

@@ -12,7 +12,7 @@ typedef struct ft_gp_targets {
     bool *good;         // [count] it came to its end
     bool *keeps;        // [count] good, complete and within all limits: it may be the best one
     double *constraint; // [limits][count] NaN: not known
-    int *limit;         // [limits] the names of constraints that every completed trial has
+    int *limit;         // [limits] the constraints that every completed trial has: ids, by name, bytewise
     int count, losses, bad, limits;
 } ft_gp_targets;
 

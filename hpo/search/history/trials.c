@@ -165,6 +165,14 @@ ft_status ft_trials_set_relative(ft_trials *trials, int64_t number, int name, in
     return FT_OK;
 }
 
+ft_status ft_trials_forget_relative(ft_trials *trials, int64_t number) {
+    ft_trial *t = NULL;
+    FT_TRY(unfinished(trials, number, &t));
+    t->relative_count = 0;
+    changed(trials, t);
+    return FT_OK;
+}
+
 ft_status ft_trials_set_constraint(ft_trials *trials, int64_t number, int name, double value) {
     ft_trial *t = NULL;
     FT_TRY(unfinished(trials, number, &t));

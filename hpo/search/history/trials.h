@@ -82,6 +82,8 @@ ft_status ft_trials_start(ft_trials *trials, int64_t number);
 // Sets or replaces.
 ft_status ft_trials_set_param(ft_trials *trials, int64_t number, int name, int distribution, double value);
 ft_status ft_trials_set_relative(ft_trials *trials, int64_t number, int name, int distribution, double value);
+// The trial has asked for all that it needs: what else was drawn for it is no part of the history, which others read from a file.
+ft_status ft_trials_forget_relative(ft_trials *trials, int64_t number);
 ft_status ft_trials_set_constraint(ft_trials *trials, int64_t number, int name, double value); // NaN is refused
 // A second report for a step is ignored, as Optuna does. Steps are >= 0.
 ft_status ft_trials_report(ft_trials *trials, int64_t number, int64_t step, double value);

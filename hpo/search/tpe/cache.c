@@ -1,7 +1,7 @@
 #include "hpo/search/tpe/cache.h"
 
 #include "hpo/search/tpe/parzen_fast.h"
-#include "hpo/search/tpe/split.h"
+#include "hpo/search/tpe/split_fast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@ typedef struct entry {
     struct entry *next;
     ft_subspace subspace;
     int64_t used;        // latest trial that asked
+    ft_split_fast split; // of the trials that have these parameters, one objective
     member_list side[2]; // below, above
     uint8_t *sides;      // [count] the split they are for
     uint8_t *member;     // [count] 1 + index of the list a trial is in, 0 = in none (no such parameters)
@@ -29,7 +30,8 @@ typedef struct entry {
 
 struct ft_tpe_cache {
     entry *entries;
-    uint8_t *sides; // [sides_count] the split of all trials, for
+    ft_split_fast of_all; // one objective
+    uint8_t *sides;       // [sides_capacity] several: the split of all trials, for
     uint64_t states;
     int64_t except, sides_capacity;
     int stands_for;
@@ -53,6 +55,7 @@ static void free_entry(entry *e) {
         free(e->side[s].number);
     }
     ft_subspace_free(&e->subspace);
+    ft_split_fast_free(&e->split);
     free(e->sides);
     free(e->member);
     free(e->unsettled);
@@ -67,6 +70,7 @@ void ft_tpe_cache_free(ft_tpe_cache *c) {
         c->entries = e->next;
         free_entry(e);
     }
+    ft_split_fast_free(&c->of_all);
     free(c->sides);
     free(c->among);
     free(c->points);
@@ -236,22 +240,38 @@ static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options 
 
 // ---- Suggestions ------------------------------------------------------------------------------------------------
 
-static ft_status split(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_options *options, int64_t number,
-                       const entry *e) {
+static ft_status split_one(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_options *options, int64_t number, entry *e,
+                           const uint8_t **sides) {
+    const bool of_all = !options->branch_split;
+    const ft_split_question question = {of_all ? NULL : &e->subspace, options->announced, options->constant_liar,
+                                        options->failed, ft_tpe_most_others(options), number};
+    ft_split_fast *fast = of_all ? &c->of_all : &e->split;
+    FT_TRY(ft_split_fast_update(fast, trials, &question, &c->stands_for));
+    *sides = fast->sides;
+    return FT_OK;
+}
+
+static ft_status split_several(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_options *options, int64_t number,
+                               entry *e, const uint8_t **sides) {
     if (trials->count > c->sides_capacity) {
         int64_t capacity = 2 * trials->count;
-        uint8_t *sides = ft_realloc(c->sides, (size_t)capacity, 1, "TPE");
-        if (sides == NULL) return FT_NO_MEMORY;
-        c->sides = sides;
+        uint8_t *grown = ft_realloc(c->sides, (size_t)capacity, 1, "TPE");
+        if (grown == NULL) return FT_NO_MEMORY;
+        c->sides = grown;
         bool *among = ft_realloc(c->among, (size_t)capacity, sizeof *among, "TPE");
         if (among == NULL) return FT_NO_MEMORY;
         c->among = among;
         c->sides_capacity = capacity;
         c->split = false;
     }
-    if (options->branch_split) {
-        for (int64_t i = 0; i < trials->count; i++)
-            c->among[i] = ft_subspace_values(&e->subspace, &trials->trial[i], options->announced, e->values);
+    *sides = c->sides;
+    bool all = true; // have these parameters: the split is every such subspace's
+    for (int64_t i = 0; i < trials->count && options->branch_split; i++) {
+        c->among[i] = ft_subspace_values(&e->subspace, &trials->trial[i], options->announced, e->values);
+        all = all && (c->among[i] || i == number || trials->trial[i].state == FT_WAITING);
+    }
+    if (!all) {
+        c->split = false;
         return ft_tpe_split(trials, options, number, c->among, c->sides, &c->stands_for);
     }
     if (c->split && c->states == trials->states && c->except == number) return FT_OK;
@@ -275,10 +295,11 @@ static ft_status scratch(double **array, size_t *capacity, size_t wanted) {
 ft_status ft_tpe_cache_suggest(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                                const ft_subspace *subspace, double *values) {
     size_t candidates = (size_t)options->candidates, width = (size_t)subspace->count;
+    const uint8_t *sides;
     entry *e;
     FT_TRY(find_entry(c, trials, options, number, subspace, &e));
-    FT_TRY(split(c, trials, options, number, e));
-    ft_status status = update(e, trials, options, c->sides, c->stands_for);
+    FT_TRY((trials->objectives == 1 ? split_one : split_several)(c, trials, options, number, e, &sides));
+    ft_status status = update(e, trials, options, sides, c->stands_for);
     if (status != FT_OK) { // half updated: start again at the next call
         c->entries = e->next;
         free_entry(e);

@@ -8,22 +8,23 @@
 
 int64_t ft_split_below(int64_t n, int objectives) {
     int64_t tenth = (n + 9) / 10;
-    return objectives == 1 && tenth > 25 ? 25 : tenth;
+    return objectives == 1 && tenth > FT_SPLIT_MOST_BELOW ? FT_SPLIT_MOST_BELOW : tenth;
 }
 
-typedef struct ranked {
-    double major, minor; // ascending: the smaller the better
-    int64_t number;
-} ranked;
+int64_t ft_split_good(int64_t finished, int64_t ended, int objectives) {
+    const int64_t below = ft_split_below(ended, objectives);
+    return below < finished ? below : finished;
+}
 
-// -1, 0, 1 in the order in which trials are taken.
-static int compare(const ranked *a, const ranked *b) {
+typedef ft_split_rank ranked;
+
+int ft_split_compare(const ranked *a, const ranked *b) {
     if (a->major != b->major) return a->major < b->major ? -1 : 1;
     if (a->minor != b->minor) return a->minor < b->minor ? -1 : 1;
     return (a->number > b->number) - (a->number < b->number);
 }
 
-static int by_rank(const void *a, const void *b) { return compare(a, b); }
+static int by_rank(const void *a, const void *b) { return ft_split_compare(a, b); }
 
 // Marks the first k of the list in sorted order; returns how many. k is small beside the list (25 of thousands), so one
 // pass that keeps the k best beats sorting all.
@@ -33,9 +34,9 @@ static int64_t take(ranked *list, int64_t count, int64_t k, uint8_t *sides) {
     qsort(list, (size_t)k, sizeof *list, by_rank);
     for (int64_t i = k; i < count; i++) {
         ranked r = list[i];
-        if (compare(&r, &list[k - 1]) > 0) continue;
+        if (ft_split_compare(&r, &list[k - 1]) > 0) continue;
         int64_t at = k - 1;
-        for (; at > 0 && compare(&r, &list[at - 1]) < 0; at--)
+        for (; at > 0 && ft_split_compare(&r, &list[at - 1]) < 0; at--)
             list[at] = list[at - 1];
         list[at] = r;
     }
@@ -72,53 +73,66 @@ static ft_status take_pareto(const ft_trials *trials, const ranked *list, int64_
     return status;
 }
 
-// Of so many finished trials above. The first k bits of a number times the golden ratio are 0 for one number in 2^k, as
-// evenly as can be.
-static int thin(const ft_trials *trials, int64_t above, int64_t most, uint8_t *sides) {
-    int halvings = 0;
-    while (above >> halvings > most)
-        halvings++;
-    for (int64_t i = 0; halvings > 0 && i < trials->count; i++)
-        if ((uint64_t)i * UINT64_C(0x9E3779B97F4A7C15) >> (64 - halvings) != 0 && sides[i] == FT_ABOVE &&
-            trials->trial[i].state != FT_RUNNING)
-            sides[i] = FT_NEITHER;
-    return 1 << halvings;
+ft_split_class ft_split_class_of(const ft_trials *trials, const ft_trial *t, ranked *rank) {
+    const double violation = t->constraint_count > 0 ? ft_trial_violation(t) : 0;
+    if (violation > 0) {
+        *rank = (ranked){violation, 0, t->number};
+        return FT_SPLIT_INFEASIBLE;
+    }
+    if (t->state == FT_COMPLETE) {
+        *rank = (ranked){trials->maximize[0] ? -t->values[0] : t->values[0], 0, t->number};
+        return FT_SPLIT_COMPLETE;
+    }
+    *rank = pruned_rank(t, trials->maximize[0]);
+    return FT_SPLIT_PRUNED;
 }
 
-ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, int64_t most,
+int ft_split_halvings(int64_t above, int64_t most) {
+    int halvings = 0;
+    while (most > 0 && above >> halvings > most)
+        halvings++;
+    return halvings;
+}
+
+// The first k bits of a number times the golden ratio are 0 for one number in 2^k, as evenly as can be.
+bool ft_split_keeps(int64_t number, int halvings) {
+    return halvings == 0 || (uint64_t)number * UINT64_C(0x9E3779B97F4A7C15) >> (64 - halvings) == 0;
+}
+
+ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, bool failed, const bool *among, int64_t most,
                    uint8_t *sides, int *stands_for) {
-    int64_t complete = 0, pruned = 0, infeasible = 0, total = trials->count;
-    ranked *list = ft_calloc(3 * (size_t)total + 1, sizeof *list, "trials");
+    int64_t count[FT_SPLIT_CLASSES] = {0}, finished = 0, ended = 0, total = trials->count;
+    ranked *list = ft_calloc(FT_SPLIT_CLASSES * (size_t)total + 1, sizeof *list, "trials"), rank;
     if (list == NULL) return FT_NO_MEMORY;
-    ranked *complete_list = list, *pruned_list = list + total, *infeasible_list = list + 2 * total;
     memset(sides, FT_NEITHER, (size_t)total);
     for (int64_t i = 0; i < total; i++) {
         const ft_trial *t = &trials->trial[i];
-        if (i == except || (among != NULL && !among[i]) || t->state == FT_FAIL || t->state == FT_WAITING) continue;
+        if (i == except || (among != NULL && !among[i]) || (t->state == FT_FAIL && !failed) || t->state == FT_WAITING) continue;
         if (t->state == FT_RUNNING) {
             if (constant_liar) sides[i] = FT_ABOVE;
             continue;
         }
         sides[i] = FT_ABOVE;
-        double violation = t->constraint_count > 0 ? ft_trial_violation(t) : 0;
-        if (violation > 0)
-            infeasible_list[infeasible++] = (ranked){violation, 0, i};
-        else if (t->state == FT_COMPLETE)
-            complete_list[complete++] = (ranked){trials->maximize[0] ? -t->values[0] : t->values[0], 0, i};
-        else
-            pruned_list[pruned++] = pruned_rank(t, trials->maximize[0]);
+        ended++;
+        if (t->state == FT_FAIL) continue;
+        const ft_split_class class = ft_split_class_of(trials, t, &rank);
+        list[class * total + count[class]++] = rank;
+        finished++;
     }
-    const int64_t finished = complete + pruned + infeasible, good = ft_split_below(finished, trials->objectives);
+    const int64_t good = ft_split_good(finished, ended, trials->objectives), complete = count[FT_SPLIT_COMPLETE];
     int64_t below = good;
     ft_status status = FT_OK;
     if (trials->objectives == 1)
-        take(complete_list, complete, below, sides);
+        take(list, complete, below, sides);
     else
-        status = take_pareto(trials, complete_list, complete, below, sides);
+        status = take_pareto(trials, list, complete, below, sides);
     below -= complete < below ? complete : below;
-    below -= take(pruned_list, pruned, below, sides);
-    take(infeasible_list, infeasible, below, sides);
+    for (int c = FT_SPLIT_PRUNED; c < FT_SPLIT_CLASSES; c++)
+        below -= take(list + c * total, count[c], below, sides);
     free(list);
-    *stands_for = most > 0 ? thin(trials, finished - good, most, sides) : 1;
+    const int halvings = ft_split_halvings(ended - good, most);
+    for (int64_t i = 0; i < total && halvings > 0; i++)
+        if (sides[i] == FT_ABOVE && trials->trial[i].state != FT_RUNNING && !ft_split_keeps(i, halvings)) sides[i] = FT_NEITHER;
+    *stands_for = 1 << halvings;
     return status;
 }

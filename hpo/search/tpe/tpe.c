@@ -29,10 +29,12 @@ static int gather(const ft_trials *trials, const ft_tpe_options *options, const 
     return count;
 }
 
+int64_t ft_tpe_most_others(const ft_tpe_options *options) { return options->fine ? FT_TPE_OTHERS : 0; }
+
 ft_status ft_tpe_split(const ft_trials *trials, const ft_tpe_options *options, int64_t number, const bool *among,
                        uint8_t *sides, int *stands_for) {
-    return ft_split(trials, number, options->constant_liar, options->branch_split ? among : NULL,
-                    options->fine ? FT_TPE_OTHERS : 0, sides, stands_for);
+    return ft_split(trials, number, options->constant_liar, options->failed, options->branch_split ? among : NULL,
+                    ft_tpe_most_others(options), sides, stands_for);
 }
 
 void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good, int64_t others) {

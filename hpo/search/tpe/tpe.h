@@ -11,6 +11,7 @@ typedef struct ft_tpe_options {
     uint64_t seed;
     int candidates;     // 24
     bool constant_liar; // running trials of others count as bad ones
+    bool failed;        // failed ones count as the worst. Optuna: off
     bool announced;     // ... with what they drew jointly and have not asked for yet (multivariate)
     bool branch_split;  // good and bad are told apart among the trials that have these parameters, not among all, so
                         // that a rare branch of a space learns from its own trials. Optuna: off
@@ -23,6 +24,7 @@ typedef struct ft_tpe_options {
 } ft_tpe_options;
 
 enum { FT_TPE_OTHERS = 2048 };
+int64_t ft_tpe_most_others(const ft_tpe_options *options); // `most` of ft_split
 
 // The two estimators of a subspace for trial `number`. Free both.
 ft_status ft_tpe_estimators(const ft_trials *trials, const ft_tpe_options *options, int64_t number,

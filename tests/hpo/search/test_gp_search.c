@@ -20,13 +20,17 @@ typedef struct asker {
     int64_t number;
 } asker;
 
-static void start(asker *a, uint64_t seed, bool maximize) {
-    ft_sampler_options options = ft_sampler_defaults();
-    options.kind = FT_SAMPLER_GP;
+static void start_as(asker *a, ft_sampler_options options, uint64_t seed, bool maximize) {
     options.seed = seed;
     *a = (asker){0};
     assert_int_equal(ft_trials_init(&a->trials, 1, &maximize), FT_OK);
     assert_int_equal(ft_sampler_new(&options, &a->trials, &a->sampler), FT_OK);
+}
+
+static void start(asker *a, uint64_t seed, bool maximize) {
+    ft_sampler_options options = ft_sampler_defaults();
+    options.kind = FT_SAMPLER_GP;
+    start_as(a, options, seed, maximize);
 }
 
 static void stop(asker *a) {
@@ -180,10 +184,10 @@ static void finds_the_minimum(void **state) {
 }
 
 // Half of the range of a learning rate diverges, and the best one lies just before that.
-static int diverged(uint64_t seed) {
+static int diverged(const ft_sampler_options *options, uint64_t seed) {
     asker a;
     int late = 0;
-    start(&a, seed, false);
+    start_as(&a, *options, seed, false);
     for (int n = 0; n < 60; n++) {
         begin(&a);
         const double rate = log10(number_of(&a, "rate", 1e-6, 1e-2, true, 0)),
@@ -198,28 +202,60 @@ static int diverged(uint64_t seed) {
 }
 
 static void learns_where_trials_diverge(void **state) {
-    for (uint64_t seed = 0; seed < 3; seed++) {
-        const int late = diverged(seed);
-        print_message("%d of the last 40 trials diverged\n", late);
-        assert_true(late <= 5);
+    static const struct {
+        const char *what;
+        ft_sampler_kind kind;
+        bool failed;
+        int least, most, sum; // of the last 40 in each of three studies, in all of them
+    } cases[] = {
+        {"gp", FT_SAMPLER_GP, false, 0, 5, 15},
+        {"cmaes", FT_SAMPLER_CMAES, false, 0, 15, 30},
+        {"tpe, failed ones count", FT_SAMPLER_TPE, true, 0, 5, 15},
+        {"tpe as Optuna's", FT_SAMPLER_TPE, false, 10, 40, 120}, // forgets them
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ft_sampler_options options = ft_sampler_defaults();
+        int sum = 0;
+        options.kind = cases[k].kind;
+        options.failed = cases[k].failed;
+        options.fine = FT_SWITCH_AUTO;
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            const int late = diverged(&options, seed);
+            print_message("%s: %d of the last 40 trials diverged\n", cases[k].what, late);
+            assert_in_range(late, cases[k].least, cases[k].most);
+            sum += late;
+        }
+        assert_true(sum <= cases[k].sum);
     }
 }
 
 // All fail at first: only where they came to an end is known to be better.
 static void goes_away_from_failures(void **state) {
-    asker a;
-    int ended = 0;
-    start(&a, 1, false);
-    for (int n = 0; n < 40; n++) {
-        begin(&a);
-        const double x = number_of(&a, "x", 0, 1, false, 0), y = number_of(&a, "y", 0, 1, false, 0);
-        const bool ends = x > 0.8 && y > 0.7 && n >= 12;
-        if (n >= 25) ended += ends;
-        end(&a, n, ends ? FT_COMPLETE : FT_FAIL, square(x - 0.93) + square(y - 0.8));
+    static const struct {
+        const char *what;
+        ft_sampler_kind kind;
+        int least; // of the last 15 in each of four studies come to an end: by chance four
+    } cases[] = {{"gp", FT_SAMPLER_GP, 40}, {"tpe", FT_SAMPLER_TPE, 15}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ft_sampler_options options = ft_sampler_defaults();
+        int ended = 0;
+        options.kind = cases[k].kind;
+        options.failed = true;
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            asker a;
+            start_as(&a, options, seed, false);
+            for (int n = 0; n < 40; n++) {
+                begin(&a);
+                const double x = number_of(&a, "x", 0, 1, false, 0), y = number_of(&a, "y", 0, 1, false, 0);
+                const bool ends = x > 0.8 && y > 0.7 && n >= 12;
+                if (n >= 25) ended += ends;
+                end(&a, n, ends ? FT_COMPLETE : FT_FAIL, square(x - 0.93) + square(y - 0.8));
+            }
+            stop(&a);
+        }
+        print_message("%s: %d of the last 15 of four came to an end\n", cases[k].what, ended);
+        assert_true(ended >= cases[k].least);
     }
-    print_message("%d of the last 15 came to an end\n", ended);
-    assert_true(ended >= 6); // by chance one
-    stop(&a);
 }
 
 static void keeps_limits(void **state) {
@@ -240,6 +276,34 @@ static void keeps_limits(void **state) {
     print_message("best %.4f, %d of 20 within the limit\n", best, kept);
     assert_true(best < 0.65 && kept >= 5); // the minimum is 0.5998; by chance about 0.8
     stop(&a);
+}
+
+// Which limit's name was heard of first makes no difference, to the bit.
+static void limits_in_any_order(void **state) {
+    static const char *const names[] = {"memory", "seconds", "size"};
+    asker a[2];
+    int id[2][3];
+    for (int k = 0; k < 2; k++) {
+        start(&a[k], 2, false);
+        for (int c = 0; c < 3; c++) {
+            const int at = k == 0 ? c : 2 - c;
+            assert_int_equal(ft_trials_constraint_name(&a[k].trials, names[at], &id[k][at]), FT_OK);
+        }
+    }
+    for (int n = 0; n < 30; n++) {
+        double x[2], y[2];
+        for (int k = 0; k < 2; k++) {
+            begin(&a[k]);
+            x[k] = number_of(&a[k], "x", 0, 1, false, 0), y[k] = number_of(&a[k], "y", 0, 1, false, 0);
+            const double limits[] = {x[k] * y[k] - 0.3, 0.1 - y[k], sin(5 * x[k]) - 0.7};
+            for (int c = 0; c < 3; c++)
+                assert_int_equal(ft_trials_set_constraint(&a[k].trials, n, id[k][c], limits[c]), FT_OK);
+            end(&a[k], n, FT_COMPLETE, square(x[k] - 0.7) + y[k]);
+        }
+        assert_true(memcmp(&x[0], &x[1], sizeof *x) == 0 && memcmp(&y[0], &y[1], sizeof *y) == 0);
+    }
+    stop(&a[0]);
+    stop(&a[1]);
 }
 
 // auto is the Gaussian process, and TPE where that is not for.
@@ -355,6 +419,7 @@ int main(void) {
         cmocka_unit_test(legal_and_new),           cmocka_unit_test(small_space),
         cmocka_unit_test(finds_the_minimum),       cmocka_unit_test(learns_where_trials_diverge),
         cmocka_unit_test(goes_away_from_failures), cmocka_unit_test(keeps_limits),
+        cmocka_unit_test(limits_in_any_order),
         cmocka_unit_test(several_objectives),      cmocka_unit_test(chosen_by_itself),
         cmocka_unit_test(who_decides),             cmocka_unit_test(leaves_the_first_values_of_a_branch),
     };

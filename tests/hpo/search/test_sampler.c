@@ -4,7 +4,6 @@
 #include "hpo/search/history/random_stream.h"
 #include "hpo/search/sampler.h"
 #include "hpo/search/tpe/parzen.h"
-#include "hpo/search/tpe/split.h"
 #include "hpo/search/tpe/subspace.h"
 
 #include <setjmp.h>
@@ -80,6 +79,7 @@ static void ask_all(world *w, int64_t number, double *x) {
         if (i == 5 || (w->conditional && (i == 0 || i == 3) && x[5] != 2)) continue;
         x[i] = ask(w, number, i);
     }
+    assert_int_equal(ft_trials_forget_relative(&w->trials, number), FT_OK);
 }
 
 static void end(world *w, int64_t number, const double *x) {
@@ -146,6 +146,7 @@ static void fast_equals_plain(void **state) {
         options.branch_joint = variant % 5 >= 3;
         options.fine = variant % 7 >= 3 || is_long ? FT_SWITCH_AUTO : FT_SWITCH_OFF;
         options.quasi_startup = variant % 2 != 0;
+        options.failed = variant % 11 > 5;
         int objectives = variant < 18 || evolves || is_long ? 1 : 2 + variant % 2, workers = variant % 2 ? 5 : 1;
         world fast, plain;
         start(&fast, &options, objectives, variant % 4 >= 2);
@@ -159,65 +160,88 @@ static void fast_equals_plain(void **state) {
     }
 }
 
-// What goes above of a long history: all that run, one in 2, 4, 8 ... of the finished ones, a part of a part; below stays below.
-static void long_histories_are_thinned(void **state) {
-    enum { TRIALS = 3000, RUN = 10 };
-    static const int64_t most[] = {0, 4000, 2048, 200, 100};
-    static const int stands_for[] = {1, 1, 2, 16, 32};
-    static uint8_t all[TRIALS], sides[TRIALS], before[TRIALS];
-    ft_trials trials;
-    assert_int_equal(ft_trials_init(&trials, 1, (bool[]){false}), FT_OK);
-    for (int i = 0; i < TRIALS; i++) {
-        int64_t number;
-        const double value = (i * 7919) % TRIALS;
-        assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &number), FT_OK);
-        if (i < TRIALS - RUN) assert_int_equal(ft_trials_finish(&trials, number, FT_COMPLETE, &value, 1), FT_OK);
-    }
-    for (int k = 0; k < 5; k++) {
-        int found, kept = 0, here = 0, below = 0, running = 0;
-        assert_int_equal(ft_split(&trials, -1, true, NULL, most[k], k == 0 ? all : sides, &found), FT_OK);
-        if (k == 0) memcpy(sides, all, sizeof sides);
-        assert_int_equal(found, stands_for[k]);
-        for (int i = 0; i < TRIALS; i++) {
-            if (sides[i] != FT_NEITHER) assert_int_equal(sides[i], all[i]);
-            if (k > 0 && sides[i] != FT_NEITHER) assert_int_equal(before[i], all[i]);
-            below += sides[i] == FT_BELOW;
-            running += i >= TRIALS - RUN && sides[i] == FT_ABOVE;
-            kept += i < TRIALS - RUN && sides[i] == FT_ABOVE;
-            if (i % 500 == 499 && i < TRIALS - RUN) { // evenly over the study
-                const int part = (500 - 25) / stands_for[k];
-                assert_in_range(kept - here, part * 3 / 4, 500 / stands_for[k] + 2);
-                here = kept;
-            }
-        }
-        assert_int_equal(below, 25);
-        assert_int_equal(running, RUN);
-        if (k > 1) assert_in_range(kept, most[k] * 4 / 10, most[k] + 2);
-        memcpy(before, sides, sizeof before);
-    }
-    ft_trials_free(&trials);
-}
-
-// The history as storage would hand it over: other ids in memory, the same trials.
+// The history as storage would hand it over: other ids in memory, the same trials, which end in another order; of those that run what
+// they have asked for, no more.
 static void reload(const world *from, world *to, int64_t trials, int params_of_last) {
     for (int64_t i = 0; i < trials; i++) {
         const ft_trial *t = &from->trials.trial[i];
         int64_t number;
         assert_int_equal(ft_trials_append(&to->trials, FT_RUNNING, &number), FT_OK);
-        int params = i == trials - 1 ? params_of_last : t->param_count;
+        int params = i == trials - 1 && params_of_last >= 0 ? params_of_last : t->param_count;
         for (int p = 0; p < params; p++)
             store(&to->trials, number, from->trials.names.name[t->params[p].name],
                   from->trials.distributions[t->params[p].distribution], t->params[p].value);
-        if (i == trials - 1) continue; // it was running when the study was killed
+    }
+    for (int64_t i = params_of_last >= 0 ? trials - 2 : trials - 1; i >= 0; i--) { // the last one was running when the study was killed
+        const ft_trial *t = &from->trials.trial[i];
+        if (t->state == FT_RUNNING) continue;
         for (int r = 0; r < t->report_count; r++)
-            assert_int_equal(ft_trials_report(&to->trials, number, t->reports[r].step, t->reports[r].value), FT_OK);
+            assert_int_equal(ft_trials_report(&to->trials, i, t->reports[r].step, t->reports[r].value), FT_OK);
         for (int c = 0; c < t->constraint_count; c++) {
             int id;
             assert_int_equal(ft_trials_constraint_name(&to->trials, "memory", &id), FT_OK);
-            assert_int_equal(ft_trials_set_constraint(&to->trials, number, id, t->constraints[c].value), FT_OK);
+            assert_int_equal(ft_trials_set_constraint(&to->trials, i, id, t->constraints[c].value), FT_OK);
         }
-        assert_int_equal(ft_trials_finish(&to->trials, number, t->state, t->values, t->value_count), FT_OK);
+        assert_int_equal(ft_trials_finish(&to->trials, i, t->state, t->values, t->value_count), FT_OK);
     }
+}
+
+// Four run at a time and end out of order: a process that reads the history before a trial begins suggests what the one that was there
+// all the while does.
+static void others_suggest_the_same(void **state) {
+    static const struct {
+        const char *what;
+        ft_sampler_kind kind;
+        bool group, branches, quasi;
+        int startup, trials, from, every, objectives;
+    } cases[] = {
+        {"tpe", FT_SAMPLER_TPE, .trials = 120, .every = 9, .objectives = 1},
+        {"tpe by groups", FT_SAMPLER_TPE, .group = true, .trials = 120, .every = 9, .objectives = 1},
+        {"tpe by branches", FT_SAMPLER_TPE, .branches = true, .quasi = true, .trials = 120, .every = 9, .objectives = 1},
+        {"tpe, two objectives", FT_SAMPLER_TPE, .branches = true, .trials = 80, .every = 9, .objectives = 2},
+        {"tpe where others begin to be thinned", FT_SAMPLER_TPE, .startup = 2060, .trials = 2320, .from = 2280, .every = 4, .objectives = 1},
+        {"random", FT_SAMPLER_RANDOM, .trials = 40, .every = 5, .objectives = 1},
+        {"quasi-random", FT_SAMPLER_QUASI_RANDOM, .trials = 40, .every = 5, .objectives = 1},
+        {"cmaes", FT_SAMPLER_CMAES, .branches = true, .trials = 120, .every = 9, .objectives = 1},
+        {"gp", FT_SAMPLER_GP, .trials = 60, .every = 3, .objectives = 1},
+        {"auto", FT_SAMPLER_AUTO, .branches = true, .startup = 240, .trials = 262, .from = 235, .every = 9, .objectives = 1},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int conditional = 0; conditional < 2; conditional++) {
+            enum { WORKERS = 4 };
+            ft_sampler_options options = ft_sampler_defaults();
+            double x[WORKERS][PARAMETERS], y[PARAMETERS];
+            int64_t running[WORKERS], number;
+            world w, other;
+            options.kind = cases[k].kind;
+            options.group = cases[k].group;
+            options.branch_joint = options.branch_split = cases[k].branches;
+            options.quasi_startup = cases[k].quasi;
+            options.fine = FT_SWITCH_AUTO;
+            options.failed = conditional;
+            options.gp.candidates = 100, options.gp.starts = 2;
+            if (cases[k].startup > 0) options.startup_trials = cases[k].startup;
+            start(&w, &options, cases[k].objectives, conditional);
+            for (int n = 0; n < cases[k].trials; n++) {
+                const int slot = n < WORKERS ? n : n * 3 % 7 % WORKERS;
+                const bool reads = n >= cases[k].from && n % cases[k].every == 0;
+                if (n >= WORKERS) end(&w, running[slot], x[slot]);
+                if (reads) {
+                    start(&other, &options, cases[k].objectives, conditional);
+                    reload(&w, &other, n, -1);
+                    assert_int_equal(ft_trials_append(&other.trials, FT_RUNNING, &number), FT_OK);
+                    ask_all(&other, number, y);
+                    stop(&other);
+                }
+                assert_int_equal(ft_trials_append(&w.trials, FT_RUNNING, &running[slot]), FT_OK);
+                ask_all(&w, running[slot], x[slot]);
+                for (int p = 0; reads && p < PARAMETERS; p++)
+                    if (memcmp(&x[slot][p], &y[p], sizeof *y) != 0)
+                        fail_msg("%s%s, trial %d, %s: %.17g and %.17g", cases[k].what, conditional ? " with conditions" : "", n, NAMES[p],
+                                 x[slot][p], y[p]);
+            }
+            stop(&w);
+        }
 }
 
 static void resumes_to_the_bit(void **state) {
@@ -578,8 +602,8 @@ static void uniform_and_halton(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_equals_plain),
-        cmocka_unit_test(long_histories_are_thinned),
         cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(others_suggest_the_same),
         cmocka_unit_test(seeds_differ),
         cmocka_unit_test(known_and_single_values),
         cmocka_unit_test(trials_in_turns),

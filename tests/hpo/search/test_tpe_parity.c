@@ -183,7 +183,7 @@ static void check_split(study *s, char *rest) {
     int stands_for;
     assert_int_equal(strlen(expected), s->trials.count);
     assert_int_equal(
-        ft_split(&s->trials, s->trials.count - 1, s->options.constant_liar, NULL, 0, sides, &stands_for), FT_OK);
+        ft_split(&s->trials, s->trials.count - 1, s->options.constant_liar, false, NULL, 0, sides, &stands_for), FT_OK);
     for (int64_t i = 0; i < s->trials.count; i++) {
         // Trials that count nowhere are "neither" here; Optuna never sees them.
         if (sides[i] != expected[i] - '0') fail_msg("%s: trial %d is on side %d", s->name, (int)i, sides[i]);
