@@ -45,6 +45,8 @@ typedef struct ft_repeat {
     const char *dir;
     int lock;
     ft_log_copy *log;    // train.log, with the lines of all runs
+    char *before;        // [before_length] config.ini as it was found, NULL: there was none
+    size_t before_length;
     ft_repeat_run *runs; // [count]
     int count, done;     // those in front have ended well
     ft_arena arena;
