@@ -10,7 +10,8 @@
 //                       Decided by the largest mean, several labels by 0.5: thresholds that were tuned are of one model. Words and
 //                       answers: join.h. Documents have places by their means, queries numbers of their own
 // Of data.shares (share-9, share-3, share-1) no means are taken: metrics and predictions are those of the last run, on all texts, and a
-// line of metrics.jsonl has the evaluations of its run, with `step` in parts of the smallest share's size: 1, 3, 9.
+// line of metrics.jsonl has the evaluations of its run, with `step` in parts of the smallest share's size: 1, 3, 9. In a trial of a study a
+// smaller share leaves no model and no checkpoint once it has ended.
 // Whoever reads run directories (studies, compare, report) need not know.
 #ifndef FT_REPEAT_H
 #define FT_REPEAT_H
