@@ -100,10 +100,11 @@ class Bench:
         if done.returncode not in (0, allow):
             sys.exit(done.stderr)
 
-    def copy(self, of):
+    def copy(self):
+        """All of it, whichever trial goes on: what the machine has in memory counts."""
         to = os.path.join(self.directory, "copy")
         shutil.rmtree(to, ignore_errors=True)
-        shutil.copytree(of, to)
+        shutil.copytree(self.template, to)
         os.sync()
         return to
 
@@ -131,18 +132,18 @@ class Bench:
         return seconds, computed
 
     def train(self):
-        run = self.copy(self.trial(self.template, 0))
+        run = self.trial(self.copy(), 0)
         return self.until(os.path.join(run, "train.log"), "train", os.path.join(run, "config.ini"), f"output.dir={run}", "output.exists=resume")
 
     def tune(self):
-        study = self.copy(self.template)
+        study = self.copy()
         began = time.time()
         self.call("study", "thaw", study, "0")
         queued = time.time() - began
         return queued, *self.until(os.path.join(self.trial(study, 2), "train.log"), "tune", "--study", study, "--add", "1")
 
     def warm(self):
-        study = self.copy(self.template)
+        study = self.copy()
         self.call("study", "thaw", study, "0", "1")
         process = self.start("tune", "--study", study, "--parallel", "1", "--add", "2")
         end = self.wait(os.path.join(self.trial(study, 3), "train.log"), process)

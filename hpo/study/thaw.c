@@ -120,11 +120,11 @@ static ft_status list_frozen(const ft_trials *trials, const char *directory, boo
     for (int64_t i = 0; i < trials->count && length < LISTED - 28; i++) {
         const ft_trial_state state = trials->trial[i].state;
         if (state != FT_PRUNED && !(more && state == FT_COMPLETE)) continue;
-        const char *path = directory_of(directory, i, arena);
+        const char *path = directory_of(directory, i, arena), *mark = path != NULL ? ft_path_join(arena, path, mark_file) : NULL;
         bool has;
-        if (path == NULL) return FT_NO_MEMORY;
+        if (mark == NULL) return FT_NO_MEMORY;
         FT_TRY(has_checkpoint(path, &has));
-        if (has) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
+        if (has && !ft_path_exists(mark)) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
     }
     return FT_OK;
 }

@@ -117,6 +117,14 @@ for number, state in states:
     last = min((s for s in os.listdir(trial) if s.startswith("share-")), key=lambda s: int(s[6:]))
     assert big == (["share-1"] if number == best else []) or (state == "PRUNED" and big in ([], [last])), (number, state, big)
 PYTHON
+# Of what cannot go on it is said which others can: not one that has, as another trial.
+read -r first second rest <<<"$(what kept | awk '$2 == "PRUNED" { print $1 }' | tr '\n' ' ')"
+[ -n "$second" ] || fail "fewer than two pruned trials: $(what kept)"
+expect 0 "$FTENGINE" study thaw kept "$first"
+expect 0 "$FTENGINE" tune --study kept --add 1
+rm -r "$(dir kept "$second")"/share-*
+expect 2 "$FTENGINE" study thaw kept "$second"
+one_error "nothing is left of trial $second" && says "$([ -n "$rest" ] && echo "can go on: ${rest// /, }" | sed 's/, $//' || echo "study.keep_pruned = ")"
 for pruner in hyperband median; do
     expect 0 "$FTENGINE" tune tiny.ini --study $pruner --trials 6 study.pruner=$pruner study.pruner_startup_trials=2
     what $pruner | grep -vE '^[0-9]+ (PRUNED 1|PRUNED 1 3|COMPLETE 1 3 9)$' && fail "$pruner: $(what $pruner)"
