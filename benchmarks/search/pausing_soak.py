@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Studies of real trainings of a tiny model whose trials are stopped and go on, while workers and the coordinator are killed.
 
-    python3 benchmarks/search/pausing_soak.py                     100 trials each, a quarter of an hour on 2 cores
+    python3 benchmarks/search/pausing_soak.py                     100 trials each, twenty minutes on 2 cores
     python3 benchmarks/search/pausing_soak.py --trials 30 --python PYTHON_WITH_OPTUNA     Optuna reads them all the while
     python3 benchmarks/search/pausing_soak.py --only shares --write                       one of them; with --write the others' figures stay
 
