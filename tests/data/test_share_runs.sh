@@ -85,7 +85,13 @@ expect 3 "$FTENGINE" train "$here/follow.ini" $options data.shares=9,3,1 output.
 # ---- stopped, it goes on -------------------------------------------------------------------------------------------------
 cp -r shares stopped && rm -r stopped/share-3 stopped/share-1 stopped/run.json stopped/metrics.jsonl stopped/predictions.jsonl && mkdir stopped/share-3
 for command in predict eval; do # no model of a share stands for that of all texts
+    mkdir -p stopped/share-3/model
     expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "the run on all texts (share-1) has not begun" && says "stopped/share-3 is"
+    rmdir stopped/share-3/model
+    expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "has not begun" && says "output.exists=resume"
+    mkdir stopped/share-1
+    expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "the run on all texts (share-1) has no model yet"
+    rmdir stopped/share-1
 done
 expect 0 "$FTENGINE" predict stopped/share-9 --data "$here/validation.tsv"
 # A share that has ended is of this configuration, too: one with another is refused, and leaves all as it is.

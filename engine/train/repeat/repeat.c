@@ -372,16 +372,24 @@ bool ft_repeat_is_share(const char *path, int64_t *one_in) {
     return is;
 }
 
+static ft_status has_model(const char *run, ft_arena *arena, bool *has) {
+    const char *model = ft_path_join(arena, run, "model"), *adapter = ft_path_join(arena, run, "adapter");
+    if (model == NULL || adapter == NULL) return FT_NO_MEMORY;
+    *has = ft_path_exists(model) || ft_path_exists(adapter);
+    return FT_OK;
+}
+
 ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count) {
     int64_t one_in;
+    bool has;
     FT_TRY(ft_repeat_members(dir, arena, members, count));
     if (*count == 0 || !ft_repeat_is_share((*members)[*count - 1], &one_in)) return FT_OK;
     *members += *count - 1;
-    if (one_in != 1) {
-        ft_fail(FT_INVALID, dir, "the run on all texts (share-1) has not begun");
-        ft_hint("the run goes on with output.exists=resume; %s is the one on a share of them", **members);
-        return FT_INVALID;
-    }
     *count = 1;
-    return FT_OK;
+    FT_TRY(has_model(**members, arena, &has));
+    if (one_in == 1 && has) return FT_OK;
+    ft_fail(FT_INVALID, dir, "the run on all texts (share-1) has %s", one_in == 1 ? "no model yet" : "not begun");
+    ft_hint("the run goes on with output.exists=resume, a trial that was pruned by `ftengine study thaw`");
+    if (has) ft_hint("%s is the one on a share of them", **members);
+    return FT_INVALID;
 }

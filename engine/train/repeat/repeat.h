@@ -28,7 +28,7 @@ ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal);
 
 // The directories of the runs inside a run directory, by fold and seed, shares from the smallest; count 0: it is a single run, or none.
 ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***members, int *count);
-// Those whose models it stands for: of shares the last one, on all texts; FT_INVALID where that is not there yet.
+// Those whose models it stands for: of shares the last one, on all texts; FT_INVALID where that has none yet.
 ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count);
 // Is a member, by its directory, a run on a share of the texts, and of which (1: of all of them)?
 bool ft_repeat_is_share(const char *member, int64_t *one_in);
