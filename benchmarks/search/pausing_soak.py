@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Two studies of real trainings of a tiny model whose trials are stopped and go on, while workers and the coordinator are killed.
+"""Studies of real trainings of a tiny model whose trials are stopped and go on, while workers and the coordinator are killed.
 
-    python3 benchmarks/search/pausing_soak.py                     100 trials each, a quarter of an hour on 2 cores
-    python3 benchmarks/search/pausing_soak.py --trials 30 --python PYTHON_WITH_OPTUNA     Optuna reads both all the while
+    python3 benchmarks/search/pausing_soak.py                     100 trials each, twenty minutes on 2 cores
+    python3 benchmarks/search/pausing_soak.py --trials 30 --python PYTHON_WITH_OPTUNA     Optuna reads them all the while
+    python3 benchmarks/search/pausing_soak.py --only shares --write                       one of them; with --write the others' figures stay
 
 paused  study.pruner = freeze_thaw: the search pauses trials and lets them go on
 thawed  study.pruner = halving with study.keep_pruned: pruned trials are thawed by `ftengine study thaw`, drawn by chance
+shares  the same with study.fidelity = data: they go on with the next share of the texts
 
 What must hold, and the exit code says whether it does: every trial has ended once; the model of every completed trial is, byte for byte, that of
 `ftengine train` with its configuration alone, without a stop, and so are its evaluations; enough trials were stopped, went on and were killed for that to
@@ -53,7 +55,8 @@ train.lr_scheduler = choice(linear, cosine, constant)
 train.seed = int(0, 99)
 """
 STUDIES = {"paused": ["study.pruner=freeze_thaw", "study.sampler=auto"],
-           "thawed": ["study.pruner=halving", "study.pruner_min_resource=10", "study.pruner_reduction_factor=2", "study.sampler=tpe"]}
+           "thawed": ["study.pruner=halving", "study.pruner_min_resource=10", "study.pruner_reduction_factor=2", "study.sampler=tpe"],
+           "shares": ["study.fidelity=data", "study.pruner=halving", "study.pruner_reduction_factor=3", "study.sampler=tpe"]}
 # Reads the study until its input ends, and says what it saw; what has ended must stay as it is.
 OPTUNA = """
 import json, sys, threading, time, optuna
@@ -134,7 +137,7 @@ class Soak:
             self.thawed.append(number)
 
     def fault(self, coordinator):
-        kinds = ["worker", "worker", "coordinator", "stop"] + (["thaw"] * 4 if self.name == "thawed" else [])
+        kinds = ["worker", "worker", "coordinator", "stop"] + (["thaw"] * 4 if self.name != "paused" else [])
         kind = self.random.choice(kinds)
         if kind == "thaw":
             self.thaw()
@@ -184,7 +187,7 @@ class Soak:
 
     def alone(self, number):
         run = os.path.join(self.place, "alone", self.name, str(number))
-        told = self.run("train", os.path.join(self.study, "trials", f"{number:05}", "config.ini"), f"output.dir={run}")
+        told = self.run("train", os.path.join(self.study, "trials", f"{number:05}", "config.ini"), f"output.dir={run}", "data.shares=")
         if told.returncode != 0:
             sys.exit(told.stderr)
         return run
@@ -203,7 +206,9 @@ class Soak:
             retries += int(t["user_attributes"].get("retries", 0))
             if t["state"] != "COMPLETE":
                 continue
-            run, here = self.alone(t["number"]), os.path.join(self.study, "trials", f"{t['number']:05}")
+            run, here = self.alone(t["number"]), os.path.join(self.study, "trials", f"{t['number']:05}", "share-1" if self.name == "shares" else "")
+            if self.name == "shares" and list(t["intermediate_values"]) != ["1", "3", "9"]:
+                self.errors.append(f"trial {t['number']} lacks the value of a share: {t['intermediate_values']}")
             if digest(os.path.join(run, "model", "model.safetensors")) != digest(os.path.join(here, "model", "model.safetensors")):
                 self.errors.append(f"trial {t['number']} has another model than alone")
             if evaluations(run) != evaluations(here):
@@ -215,7 +220,7 @@ class Soak:
                 self.errors.append(f"Optuna saw {seen}, and it is {states}")
             if self.name == "paused" and seen["most_running_with_values"] <= 2:
                 self.errors.append("Optuna saw no paused trial")
-        if sum(self.faults.values()) < self.options.trials / 10 or (self.name == "thawed" and len(self.thawed) < self.options.trials / 20):
+        if sum(self.faults.values()) < self.options.trials / 10 or (self.name != "paused" and len(self.thawed) < self.options.trials / 20):
             self.errors.append(f"too little happened: {self.faults}, {len(self.thawed)} thawed")
         return {"trials": len(trials), "states": states, "faults": self.faults, "thawed_by_a_person": len(self.thawed), "retries": retries,
                 "seconds": round(self.seconds, 1), "optuna": seen, "errors": self.errors}
@@ -228,22 +233,29 @@ def main():
     parser.add_argument("--pause", type=float, default=0.6, help="seconds between two faults, on average")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", help="one with Optuna, which then reads both studies all the while")
+    parser.add_argument("--only", choices=list(STUDIES))
     parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/pausing_soak.json")
     options = parser.parse_args()
     options.ftengine = os.path.abspath(options.ftengine)
-    figures = {}
+    figures, path = {}, os.path.join(RESULTS, "pausing_soak.json")
+    names = [options.only] if options.only else list(STUDIES)
     with tempfile.TemporaryDirectory(prefix="pausing-") as directory:
         with open(os.path.join(directory, "soak.ini"), "w", encoding="utf-8") as f:
             f.write(CONFIG)
-        for name in STUDIES:
+        for name in names:
             soak = Soak(argparse.Namespace(**vars(options)), directory, name)
             figures[name] = soak.judge(soak.go())
             print(name, json.dumps(figures[name], indent=1), flush=True)
+            figures[name]["provenance"] = provenance()
     if options.write:
-        with open(os.path.join(RESULTS, "pausing_soak.json"), "w", encoding="utf-8") as f:
-            json.dump(figures | {"provenance": provenance()}, f, indent=1)
+        before = {}
+        if options.only:
+            with open(path, encoding="utf-8") as f:
+                before = json.load(f)
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(before | figures, f, indent=1)
             f.write("\n")
-    sys.exit(1 if any(figures[name]["errors"] for name in figures) else 0)
+    sys.exit(1 if any(figures[name]["errors"] for name in names) else 0)
 
 
 if __name__ == "__main__":

@@ -223,8 +223,11 @@ static ft_status check_shares(const ft_config *c) {
     if (c->data.folds > 0) return ft_fail(FT_INVALID, option, "not with data.folds: data.validation or data.validation_split");
     if (c->train.seeds.count > 0) return ft_fail(FT_INVALID, option, "not with train.seeds: one train.seed");
     if (c->eval.strategy == FT_EVAL_NO) return ft_fail(FT_INVALID, option, "shares are compared by evaluations, and eval.strategy is no");
-    if (shares->values[shares->count - 1] != 1)
-        return ft_fail(FT_INVALID, option, "the last one is %lld, and must be 1, all texts", (long long)shares->values[shares->count - 1]);
+    if (shares->values[shares->count - 1] != 1) {
+        ft_fail(FT_INVALID, option, "the last one is %lld, and must be 1, all texts", (long long)shares->values[shares->count - 1]);
+        ft_hint("from the smallest share on: 9, 3, 1 or 16, 4, 1 or 4, 1");
+        return FT_INVALID;
+    }
     for (int i = 1; i < shares->count; i++) {
         const long long one = (long long)shares->values[i - 1], next = (long long)shares->values[i];
         if (one > next && one % next == 0) continue;

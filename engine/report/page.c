@@ -109,11 +109,13 @@ static void add_line(ft_chart *chart, const ft_run_curve *curve, const char *nam
         chart->lines[chart->line_count++] = (ft_chart_line){name, curve->count, curve->step, curve->value};
 }
 
+static const json_t *runs_of(const ft_run_record *run) { return json_object_get(run->run, "runs"); }
+static bool of_shares(const ft_run_record *run) { return json_object_get(json_array_get(runs_of(run), 0), "share") != NULL; }
+
 static ft_chart over_steps(const ft_run_record *run, const char *title) {
     double best = figure(run, "best.step");
-    bool several = json_is_array(json_object_get(run->run, "runs"));
-    return (ft_chart){
-        .title = title, .x_name = several ? "runs done" : "step", .x_unit = FT_UNIT_STEPS, .mark = best, .mark_name = "best"};
+    const char *x = of_shares(run) ? "texts, in smallest shares" : json_is_array(runs_of(run)) ? "runs done" : "step";
+    return (ft_chart){.title = title, .x_name = x, .x_unit = FT_UNIT_STEPS, .mark = best, .mark_name = "best"};
 }
 
 static ft_status write_single(const ft_run_record *run, const char *title, const char *curve, const char *line, FILE *out) {
@@ -212,24 +214,23 @@ static void write_metric_table(const ft_run_record *run, FILE *out) {
     fputs("</table></div></section>\n", out);
 }
 
-// Of folds and seeds: each run, and the metric that chose its model.
+// Of folds, seeds and shares: each run, and the metric that chose its model.
 static void write_runs(const ft_run_record *run, FILE *out) {
     size_t i;
     const json_t *one;
     const char *metric = ft_run_option(run, "eval.metric");
     char name[2][96];
-    if (json_array_size(json_object_get(run->run, "runs")) == 0 || metric == NULL) return;
-    fputs("<section class=\"card\"><h3>Runs</h3><p class=\"soft\">Figures of this page are means over them &plusmn; standard "
-          "deviation."
-          "</p><div class=\"scroll\"><table class=\"wide\"><tr><th>run<th>status",
-          out);
+    if (json_array_size(runs_of(run)) == 0 || metric == NULL) return;
+    fprintf(out, "<section class=\"card\"><h3>Runs</h3><p class=\"soft\">Figures of this page are %s."
+                 "</p><div class=\"scroll\"><table class=\"wide\"><tr><th>run<th>status",
+            of_shares(run) ? "those of the last one, on all texts" : "means over them &plusmn; standard deviation");
     for (int test = 0; test < 2; test++) {
         snprintf(name[test], sizeof name[test], "%s_%s", test ? "test" : "eval", metric);
         fprintf(out, "<th class=\"n\">%s ", test ? "test" : "validation");
         ft_html_text(out, metric);
     }
     fputs("</tr>\n", out);
-    json_array_foreach(json_object_get(run->run, "runs"), i, one) {
+    json_array_foreach(runs_of(run), i, one) {
         const char *called = json_string_value(json_object_get(one, "name")),
                    *status = json_string_value(json_object_get(one, "status"));
         fputs("<tr><td>", out);

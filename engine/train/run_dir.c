@@ -22,6 +22,11 @@ static bool ends_with(const char *name, const char *end) {
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
+// A run that failed as it began may have left run.json alone.
+static bool is_of_a_run(const char *name) {
+    return strcmp(name, "config.ini") == 0 || strcmp(name, "checkpoints") == 0 || strcmp(name, "run.json") == 0;
+}
+
 static ft_status look_into(const char *path, contents *what) {
     *what = EMPTY;
     DIR *d = opendir(path);
@@ -33,9 +38,16 @@ static ft_status look_into(const char *path, contents *what) {
         const char *name = e->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || ends_with(name, ".ft-tmp") || ends_with(name, ".ft-old"))
             continue;
-        *what = strcmp(name, "config.ini") == 0 || strcmp(name, "checkpoints") == 0 ? A_RUN : OTHER_FILES;
+        *what = is_of_a_run(name) ? A_RUN : OTHER_FILES;
     }
     closedir(d);
+    return FT_OK;
+}
+
+ft_status ft_run_dir_begun(const char *dir, bool *begun) {
+    contents what;
+    FT_TRY(look_into(dir, &what));
+    *begun = what != EMPTY;
     return FT_OK;
 }
 
@@ -190,4 +202,17 @@ int64_t ft_run_dir_checkpoint(const char *dir) {
     if (d != NULL) closedir(d);
     ft_arena_free(&arena);
     return newest;
+}
+
+// Checkpoints first: a run that is broken off here and begun again finds none that goes on without the model of its best step.
+ft_status ft_run_dir_make_lean(const char *dir) {
+    static const char *const big[] = {"checkpoints", "model", "adapter"};
+    ft_arena arena = {0};
+    ft_status status = FT_OK;
+    for (size_t i = 0; status == FT_OK && i < sizeof big / sizeof big[0]; i++) {
+        const char *path = ft_path_join(&arena, dir, big[i]);
+        status = path != NULL ? ft_remove_tree(path) : FT_NO_MEMORY;
+    }
+    ft_arena_free(&arena);
+    return status;
 }

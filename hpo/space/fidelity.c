@@ -51,6 +51,19 @@ static bool in_space(const ft_space *space, const char *name) {
     return false;
 }
 
+// The step from which on the pruner judges, which is no step of a training here.
+static ft_status check_first(const ft_study_options *o, int64_t parts) {
+    const bool rungs = strcmp(o->pruner, "halving") == 0 || strcmp(o->pruner, "hyperband") == 0;
+    const int64_t first = rungs ? o->pruner_min_resource : strcmp(o->pruner, "none") != 0 ? o->pruner_warmup_steps : 0; // auto: below 0
+    if (parts == 1)
+        return refuse("data: data.shares = 1 is all texts, and before these nothing is seen", "data.shares=9,3,1, or study.fidelity=steps");
+    if (first < parts) return FT_OK;
+    return rungs ? refuse("data: study.pruner_min_resource counts in parts of the smallest share, and is not below all of them",
+                          "study.pruner_min_resource=1")
+                 : refuse("data: study.pruner_warmup_steps counts in parts of the smallest share, and is not below all of them",
+                          "study.pruner_warmup_steps=0");
+}
+
 ft_status ft_fidelity_check(const ft_config *study, const ft_space *space) {
     const ft_study_options *o = ft_study_options_of(study);
     if (!by_data(study))
@@ -69,9 +82,12 @@ ft_status ft_fidelity_check(const ft_config *study, const ft_space *space) {
     if (study->train.seeds.count > 0) return refuse("data: not with train.seeds", "one train.seed, or study.fidelity=steps");
     if (study->data.share > 1 || in_space(space, "data.share") || in_space(space, "data.shares"))
         return refuse("data: shares of the texts are the study's to choose", "data.shares=16,4,1 says which, the same for all trials; data.share=1");
+    if (study->train.deadline[0] != '\0')
+        return refuse("data: not with train.deadline, which is one run's", "study.timeout, or study.fidelity=steps");
     if (o->devices_per_trial > 1) return refuse("data: a trial of several runs is on one device", "study.devices_per_trial=1");
-    if (ft_fidelity_parts(study) > 1 << 20) return refuse("data: the smallest share is less than one text in 1048576", "study.pruner_reduction_factor=3");
-    return FT_OK;
+    if (ft_fidelity_parts(study) > 1 << 20)
+        return refuse("data: the smallest share is less than one text in 1048576", "study.pruner_reduction_factor=3");
+    return check_first(o, ft_fidelity_parts(study));
 }
 
 ft_status ft_fidelity_apply(const ft_config *study, ft_config *trial) {

@@ -129,8 +129,11 @@ static ft_status begin(ft_storage *storage) { return ft_sql_run(storage, FT_SQL_
 
 static ft_status commit(ft_storage *storage) { return ft_sql_run(storage, FT_SQL_COMMIT, NULL, ""); }
 
-// SQLite has rolled back by itself after some errors; then there is nothing left to do and this fails.
-static void rollback(ft_storage *storage) { sqlite3_exec(storage->db, "ROLLBACK", NULL, NULL, NULL); }
+// SQLite has rolled back by itself after some errors; then there is nothing left to do. For want of memory it may fail once: the transaction
+// would stay open, and the next one be refused.
+static void rollback(ft_storage *storage) {
+    for (int i = 0; i < 2 && !sqlite3_get_autocommit(storage->db); i++) sqlite3_exec(storage->db, "ROLLBACK", NULL, NULL, NULL);
+}
 
 static ft_status look(ft_stored *study, bool *news) {
     ft_storage *storage = study->storage;

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "engine/train/repeat/repeat.h"
+#include "engine/train/run_dir.h"
 #include "hpo/search/history/pareto.h"
 #include "hpo/space/fidelity.h"
 #include "hpo/study/slots.h"
@@ -68,25 +69,16 @@ static ft_status choose_kept(const ft_tuning *t, bool *kept) {
     return FT_OK;
 }
 
-static ft_status remove_big(const char *directory, ft_arena *arena) {
-    static const char *const big[] = {"model", "adapter", "checkpoints"};
-    for (size_t i = 0; i < sizeof big / sizeof big[0]; i++) {
-        char *path = ft_path_join(arena, directory, big[i]);
-        FT_TRY(path != NULL ? ft_remove_tree(path) : FT_NO_MEMORY);
-    }
-    return FT_OK;
-}
-
 // Logs, figures and predictions stay; what is left of a model goes, and of those of its folds and seeds.
 static ft_status make_lean(const ft_tuning *t, int64_t number) {
     ft_arena arena = {0};
     const char **members = NULL;
     int count = 0;
     char *directory = ft_tuning_trial_directory(t, number, &arena);
-    ft_status status = directory != NULL ? remove_big(directory, &arena) : FT_NO_MEMORY;
+    ft_status status = directory != NULL ? ft_run_dir_make_lean(directory) : FT_NO_MEMORY;
     if (status == FT_OK) status = ft_repeat_members(directory, &arena, &members, &count);
     for (int i = 0; status == FT_OK && i < count; i++)
-        status = remove_big(members[i], &arena);
+        status = ft_run_dir_make_lean(members[i]);
     ft_arena_free(&arena);
     return status;
 }

@@ -177,6 +177,10 @@ static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     bool pruned = false;
     const int64_t number = slot->number;
     t->refused = 0;
+    if (t->unsure) { // the next call finds it as it is, and what it has told
+        ft_slots_end(t, slot);
+        return FT_OK;
+    }
     const bool saved = !end->gone && (end->code == FT_INTERRUPTED || end->code == FT_TERMINATED);
     if (!slot->pruned && !slot->paused) FT_TRY(ft_slots_drain(t, slot, &pruned));
     if (slot->pruned || pruned) {
@@ -309,7 +313,7 @@ static ft_status one_round(ft_tuning *t) {
     return attend(t);
 }
 
-// The trials save, and go on at the next call. One that was through just in time is taken. A second Ctrl-C ends this
+// The trials save, and go on at the next call. One that was through just in time is taken, while what is stored is known. A second Ctrl-C ends this
 // process, and with it the workers. An error of the storage keeps nobody from saving: it is told afterwards.
 static void stop_trials(ft_tuning *t) {
     enum { PATIENCE = 120 }; // seconds, with errors; a trial that does not stop has no more either

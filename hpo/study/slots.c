@@ -113,9 +113,7 @@ void ft_slots_end(ft_tuning *t, ft_slot *slot) {
     *slot = (ft_slot){.worker = slot->worker, .number = -1};
 }
 
-ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
-    slot->read = ft_now();
-    slot->lines = false;
+static ft_status drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
     for (*pruned = false;;) {
         json_t *line;
         FT_TRY(ft_trial_line(&slot->files, &line));
@@ -124,6 +122,16 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
         json_decref(line);
         if (status != FT_OK || *pruned || slot->paused) return status;
     }
+}
+
+// Behind a line that could not be stored none is: reports go on from the last one, and it would be missing for good.
+ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
+    slot->read = ft_now();
+    slot->lines = *pruned = false;
+    if (t->unsure) return FT_OK;
+    const ft_status status = drain(t, slot, pruned);
+    t->unsure = status != FT_OK;
+    return status;
 }
 
 // ---- open and close -------------------------------------------------------------------------------------------------
@@ -238,7 +246,10 @@ ft_status ft_slots_turns(ft_tuning *t) {
     slot->turn.tried = t->room;
     slot->sign = now;
     slot->alone = !training && !elsewhere;
-    if (ft_worker_process_enter(&slot->worker, slot->alone) != FT_OK) ft_error_clear(); // it is gone, which is noticed
+    const ft_status told = ft_worker_process_enter(&slot->worker, slot->alone);
+    if (told == FT_NO_MEMORY) slot->state = FT_SLOT_WAITING; // it has heard nothing
+    if (told == FT_NO_MEMORY) return told;
+    if (told != FT_OK) ft_error_clear(); // it is gone, which is noticed
     return FT_OK;
 }
 
@@ -305,6 +316,7 @@ static ft_status tell_end(ft_tuning *t, ft_slot *slot, ft_trial_end *end, ft_slo
     ft_status status = ended(t, slot, end);
     if (status == FT_OK) return FT_OK;
     ft_error error; // it has left its worker, whatever could not be stored of it
+    t->unsure = true;
     ft_error_save(&error);
     ft_slots_end(t, slot);
     ft_error_restore(&error);

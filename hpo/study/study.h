@@ -125,7 +125,7 @@ typedef struct ft_tuning {
     bool outside;           // somebody else stopped a trial: the machine is going down, or a person did it
     ft_status gives_up;     // not FT_OK: the study ends with `why`, as soon as the trials that run have saved
     ft_error why;
-    bool unsure;            // an error may have left the history in memory other than the file's: nothing is removed by it
+    bool unsure;            // an error may have left the history in memory other than the file's: nothing is removed or stored by it
     uint64_t trial_disk;    // most that a trial has left on disk in this call, bytes
     double paused;          // when a want of disk space was told last; 0: there is none
     ft_full_disk full;      // as a trial found it last

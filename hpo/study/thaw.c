@@ -7,6 +7,7 @@
 #include "engine/memory/counters.h"
 #include "engine/train/lengthen.h"
 #include "engine/train/repeat/repeat.h"
+#include "hpo/space/fidelity.h"
 #include "hpo/study/disk.h"
 #include "hpo/study/slots.h"
 
@@ -119,11 +120,11 @@ static ft_status list_frozen(const ft_trials *trials, const char *directory, boo
     for (int64_t i = 0; i < trials->count && length < LISTED - 28; i++) {
         const ft_trial_state state = trials->trial[i].state;
         if (state != FT_PRUNED && !(more && state == FT_COMPLETE)) continue;
-        const char *path = directory_of(directory, i, arena);
+        const char *path = directory_of(directory, i, arena), *mark = path != NULL ? ft_path_join(arena, path, mark_file) : NULL;
         bool has;
-        if (path == NULL) return FT_NO_MEMORY;
+        if (mark == NULL) return FT_NO_MEMORY;
         FT_TRY(has_checkpoint(path, &has));
-        if (has) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
+        if (has && !ft_path_exists(mark)) length += (size_t)snprintf(list + length, LISTED - length, "%s%lld", length > 0 ? ", " : "", (long long)i);
     }
     return FT_OK;
 }
@@ -157,7 +158,8 @@ static ft_status check_wish(const ft_stored *study, const char *directory, int64
     }
     FT_TRY(ft_repeat_members(run, arena, &members, &count));
     if (between_shares(members, count)) {
-        ft_fail(FT_INVALID, study->name, "trial %lld was trained on shares of the texts, each to its end: another length is another trial", (long long)of);
+        ft_fail(FT_INVALID, study->name, "trial %lld was trained on shares of the texts, each to its end: another length is another trial",
+                (long long)of);
         ft_hint("ftengine train %s/config.ini %s=N trains its settings once more, on all texts", members[count - 1], option);
         return FT_INVALID;
     }
@@ -165,6 +167,17 @@ static ft_status check_wish(const ft_stored *study, const char *directory, int64
     const ft_status status = ft_lengthen_check(&config, count > 0 ? members[0] : run, wish->epochs, wish->steps);
     ft_config_free(&config);
     return status;
+}
+
+static ft_status refuse_complete(const ft_stored *study, const char *directory, int64_t of, ft_arena *arena) {
+    const char **members, *path = directory_of(directory, of, arena);
+    int count;
+    FT_TRY(path != NULL ? ft_repeat_members(path, arena, &members, &count) : FT_NO_MEMORY);
+    ft_fail(FT_INVALID, study->name, "trial %lld came to its end: it has no more steps to make", (long long)of);
+    if (between_shares(members, count)) ft_hint("ftengine train %s/config.ini trains its settings once more, on all texts", members[count - 1]);
+    else ft_hint("to more, where the learning rate does not end with them (train.lr_scheduler = constant): ftengine study thaw %s %lld --epochs N",
+                 study->name, (long long)of);
+    return FT_INVALID;
 }
 
 static ft_status check(ft_stored *study, const char *directory, int64_t of, const ft_thaw_wish *wish, ft_arena *arena) {
@@ -184,10 +197,7 @@ static ft_status check(ft_stored *study, const char *directory, int64_t of, cons
         return FT_INVALID;
     case FT_COMPLETE:
         if (wishes(wish)) break;
-        ft_fail(FT_INVALID, name, "trial %lld came to its end: it has no more steps to make", (long long)of);
-        ft_hint("to more, where the learning rate does not end with them (train.lr_scheduler = constant): ftengine study thaw %s %lld --epochs N", name,
-                (long long)of);
-        return FT_INVALID;
+        return refuse_complete(study, directory, of, arena);
     case FT_FAIL: return ft_fail(FT_INVALID, name, "trial %lld failed: it would fail again", (long long)of);
     }
     FT_TRY(check_kept(study, directory, of, wishes(wish), arena));
@@ -327,8 +337,8 @@ static ft_status take_over(ft_tuning *t, int64_t number, int64_t of, ft_arena *a
     ft_thaw_wish wish;
     bool has;
     if (made == NULL || config == NULL || mark == NULL) return FT_NO_MEMORY;
-    if (ft_path_exists(config)) return FT_OK; // it goes on itself
     FT_TRY(has_checkpoint(from, &has));
+    if (ft_path_exists(config)) return has && !ft_path_exists(mark) ? ft_atomic_write(mark, "", 0) : FT_OK; // it goes on itself
     FT_TRY(wish_of(t->study, number, &wish));
     if (!has) {
         ft_warn("trial %lld: nothing is left of trial %lld to go on from; it begins anew", (long long)number,
@@ -395,7 +405,8 @@ static ft_status list(ft_tuning *t, const bool *kept, ft_arena *arena, frozen *o
     const ft_trials *trials = &t->study->trials;
     for (int64_t i = 0; i < trials->count; i++) {
         const ft_trial *trial = &trials->trial[i];
-        if ((trial->state != FT_PRUNED && trial->state != FT_COMPLETE) || kept[i] || t->lean[i] || ft_slots_of(t, i) != NULL) continue;
+        const bool more = trial->state == FT_COMPLETE && ft_fidelity_parts(t->config) == 0; // of shares each came to its end
+        if ((trial->state != FT_PRUNED && !more) || kept[i] || t->lean[i] || ft_slots_of(t, i) != NULL) continue;
         const char *directory = ft_tuning_trial_directory(t, i, arena);
         const char *mark = directory != NULL ? ft_path_join(arena, directory, mark_file) : NULL;
         if (mark == NULL) return FT_NO_MEMORY;

@@ -55,6 +55,7 @@ static ft_status take_line(ft_channel *c, json_t **message) {
     if (end == NULL) return FT_OK;
     size_t length = (size_t)(end - c->buffer);
     ft_status status = ft_json_parse(c->buffer, length, where, message);
+    if (status == FT_NO_MEMORY) return status; // it is there the next time
     c->used -= length + 1;
     memmove(c->buffer, end + 1, c->used);
     return status;

@@ -13,6 +13,7 @@ same() { cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "
 
 train shares data.shares=9,3,1
 says "share-3, 2 of 3"
+grep -q "nothing to resume" err && fail "a new run says that there is nothing to resume"
 train whole
 same whole shares/share-1
 cmp whole/predictions.jsonl shares/predictions.jsonl || fail "other predictions than those of all texts"
@@ -36,6 +37,7 @@ for line, run in zip(lines, runs): # what a study's pruner sees
 assert len({line["eval_loss"] for line in lines}) == 3, "or the lines could be of one run"
 assert whole["memory"]["peak_allocated_bytes"] == max(r["memory"]["peak_allocated_bytes"] for r in runs)
 PYTHON
+expect 0 "$FTENGINE" report shares && grep -q "those of the last one, on all texts" shares/report.html && grep -q "texts, in smallest shares" shares/report.html && ! grep -q "plusmn" shares/report.html || fail "the page of shares tells of means"
 # The model of all texts stands for the directory.
 for directory in shares whole; do
     expect 0 "$FTENGINE" predict $directory --data "$here/validation.tsv" --json && cp out $directory.jsonl
@@ -83,14 +85,25 @@ expect 3 "$FTENGINE" train "$here/follow.ini" $options data.shares=9,3,1 output.
 # ---- stopped, it goes on -------------------------------------------------------------------------------------------------
 cp -r shares stopped && rm -r stopped/share-3 stopped/share-1 stopped/run.json stopped/metrics.jsonl stopped/predictions.jsonl && mkdir stopped/share-3
 for command in predict eval; do # no model of a share stands for that of all texts
+    mkdir -p stopped/share-3/model
     expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "the run on all texts (share-1) has not begun" && says "stopped/share-3 is"
+    rmdir stopped/share-3/model
+    expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "has not begun" && says "output.exists=resume"
+    mkdir stopped/share-1
+    expect 2 "$FTENGINE" $command stopped --data "$here/validation.tsv" && one_error "the run on all texts (share-1) has no model yet"
+    rmdir stopped/share-1
 done
 expect 0 "$FTENGINE" predict stopped/share-9 --data "$here/validation.tsv"
-stat -c %i stopped/share-9/run.json >before
+# A share that has ended is of this configuration, too: one with another is refused, and leaves all as it is.
+cp -r stopped refused
+expect 2 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume train.learning_rate=0.0001
+one_error "cannot be resumed with another train.learning_rate" && rm -f stopped/train.log refused/train.log
+diff -r stopped refused || fail "a refused resume changes the runs"
+rm -r refused
 expect 0 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume
+says "resumed    at step 5"
 for share in 3 1; do same shares/share-$share stopped/share-$share; done
 for file in metrics.jsonl predictions.jsonl; do cmp shares/$file stopped/$file || fail "$file after going on"; done
-stat -c %i stopped/share-9/run.json | cmp - before || fail "a share that had ended was trained again"
 
 # ---- mistakes ------------------------------------------------------------------------------------------------------------
 refuses() { # refuses TEXT OPTION...: one error, and nothing left behind
@@ -99,7 +112,7 @@ refuses() { # refuses TEXT OPTION...: one error, and nothing left behind
     one_error "$1"
     [ ! -e refused ] || fail "a refused run left $(find refused)"
 }
-refuses "must be 1" data.shares=9,3
+refuses "must be 1" data.shares=1,3,9 && says "9, 3, 1"
 refuses "each must be a multiple" data.shares=9,4,1 && says "9, 3, 1"
 refuses "each must be a multiple" data.shares=3,9,1
 refuses "each must be a multiple" data.shares=3,3,1

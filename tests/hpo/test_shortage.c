@@ -8,6 +8,21 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
+// While the file `refused` is there: a transaction with a report is taken back, once.
+static bool reports;
+
+static void note_report(void *unused, int what, const char *database, const char *table, sqlite3_int64 row) {
+    (void)unused, (void)what, (void)database, (void)row;
+    reports |= strcmp(table, "trial_intermediate_values") == 0;
+}
+
+static int refuse_report(void *unused) {
+    (void)unused;
+    const bool refused = reports && unlink(in_scratch("refused")) == 0;
+    reports = false;
+    return refused;
+}
+
 // While the file `full` is there, every connection that is opened may write a file of as many pages as it says, and leaves a
 // byte in `openings`.
 static int limit_pages(sqlite3 *db, char **message, const struct sqlite3_api_routines *unused) {
@@ -15,6 +30,8 @@ static int limit_pages(sqlite3 *db, char **message, const struct sqlite3_api_rou
     int pages = 0;
     (void)message;
     (void)unused;
+    sqlite3_update_hook(db, note_report, NULL);
+    sqlite3_commit_hook(db, refuse_report, NULL);
     FILE *in = fopen(in_scratch("full"), "r");
     if (in == NULL) return SQLITE_OK;
     must(fscanf(in, "%d", &pages) == 1 && fclose(in) == 0);
@@ -219,6 +236,16 @@ static void test_a_locked_database_pauses_the_study(void **state) {
     same_as_undisturbed("locked");
 }
 
+// Those behind it are in the trial's file when the study has to stop: none of them is stored in its place.
+static void test_a_report_that_is_not_stored(void **state) {
+    for (int i = 0; i < 4; i++) {
+        write_file("refused", "");
+        refuses("unstored", MORE("study.trials=24", "study.pruner=none"), FT_FAILED, "the study database cannot be used");
+        assert_false(ft_path_exists(in_scratch("refused")));
+    }
+    same_as_undisturbed("unstored");
+}
+
 static void ends_by_an_error(pid_t pid, const char *message, const char *hint) {
     const int code = end_of(pid);
     if (code != FT_FAILED) fail_msg("exit code %d", code);
@@ -291,6 +318,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_a_pause_ends_with_the_time),
         cmocka_unit_test(test_a_pause_of_a_study_with_results_ends_well),
         cmocka_unit_test(test_a_locked_database_pauses_the_study),
+        cmocka_unit_test(test_a_report_that_is_not_stored),
         cmocka_unit_test(test_a_database_that_is_moved_away),
         cmocka_unit_test(test_a_database_that_is_removed),
         cmocka_unit_test(test_memory_that_the_host_refuses),

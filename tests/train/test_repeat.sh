@@ -185,6 +185,11 @@ cp -r seeds stopped && rm -r stopped/seed-2 stopped/run.json stopped/metrics.jso
 expect 0 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume
 same seeds/seed-2 stopped/seed-2
 for file in metrics.jsonl predictions.jsonl; do cmp seeds/$file stopped/$file || fail "$file after going on"; done
+# Another configuration is refused by the first run's checkpoint: what stands for all of them is as it was, too.
+cp stopped/config.ini before.ini && cp stopped/run.json before.json
+expect 2 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume train.learning_rate=0.0001
+one_error "cannot be resumed with another train.learning_rate"
+cmp stopped/config.ini before.ini && cmp stopped/run.json before.json || fail "a refused resume changed the runs"
 # With fewer seeds the others would be counted by whoever reads the directory: refused, and nothing is touched.
 cp stopped/config.ini before.ini
 for seeds in 1,3 5; do

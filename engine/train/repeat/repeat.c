@@ -88,6 +88,7 @@ static ft_status open_directory(ft_repeat *r) {
         if (r->runs[i].dir == NULL) return FT_NO_MEMORY;
     }
     ft_atomic_file file;
+    if (ft_path_exists(path)) FT_TRY(ft_read_file(path, 0, &r->before, &r->before_length));
     FT_TRY(ft_atomic_open(&file, path));
     ft_status status = ft_config_write(r->config, true, true, file.stream);
     if (status == FT_OK) status = ft_atomic_commit(&file);
@@ -113,11 +114,12 @@ static void withdraw(const ft_repeat *r) {
 // ---- one after the other --------------------------------------------------------------------------------------------------
 
 // A run of a study leaves no checkpoint at its end, from which a finished one would be known. Instead its files are on the
-// disk before the directory of the next one is made: where that is there, the run is taken as it is. One on a share leaves nothing that
-// is needed but its figures.
+// disk before the directory of the next one is made: where that is there, the run is taken as it is. One on a share of the texts
+// leaves nothing in a study that is needed but its figures. Outside of one a checkpoint is asked, which knows another configuration.
 static ft_status take_finished(ft_repeat *r, ft_repeat_run *run) {
     const ft_repeat_run *next = run + 1;
-    if ((!ft_run_taken() && run->share == 0) || next == r->runs + r->count || !ft_path_exists(next->dir)) return FT_OK;
+    const bool takes = ft_run_taken() || (run->share > 0 && ft_run_observer_of() != NULL);
+    if (!takes || next == r->runs + r->count || !ft_path_exists(next->dir)) return FT_OK;
     char *path = ft_path_join(&r->arena, run->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
     if (!ft_path_exists(path)) return FT_OK;
@@ -138,15 +140,23 @@ static ft_config config_of(const ft_repeat *r, const ft_repeat_run *run) {
     return config;
 }
 
+// At once: who ends a trial after a share lets it go on, maybe, with the next. Models of shares are of no use to a study.
+static ft_status leave_share(const ft_repeat_run *run) {
+    FT_TRY(ft_make_directories((run + 1)->dir));
+    return ft_run_observer_of() != NULL ? ft_run_dir_make_lean(run->dir) : FT_OK;
+}
+
 static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *refusal) {
+    bool begun;
     FT_TRY(take_finished(r, run));
     if (run->json != NULL) {
         ft_info("%s, %d of %d, had ended before", run->name, (int)(run - r->runs) + 1, r->count);
-        return FT_OK;
+        return run->share > 1 ? leave_share(run) : FT_OK;
     }
+    FT_TRY(ft_run_dir_begun(run->dir, &begun)); // the directory of one that has not may be there already
     ft_config config = config_of(r, run);
     config.output.dir = run->dir;
-    config.output.exists = ft_path_exists(run->dir) ? FT_EXISTS_RESUME : FT_EXISTS_NEW;
+    config.output.exists = begun ? FT_EXISTS_RESUME : FT_EXISTS_NEW;
     config.notify.command = "";
     config.notify.url = "none"; // people are told of all together
     ft_info("%s", "");
@@ -154,8 +164,7 @@ static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *
     ft_run_leaves((int)(r->runs + r->count - run) - 1);
     ft_status outcome = ft_train(&config, refusal);
     if (outcome == FT_OK && ft_run_taken() && run + 1 < r->runs + r->count) outcome = ft_sync_tree(run->dir);
-    // At once: who ends a trial after a share lets it go on, maybe, with the next.
-    if (outcome == FT_OK && run->share > 1) outcome = ft_make_directories((run + 1)->dir);
+    if (outcome == FT_OK && run->share > 1) outcome = leave_share(run);
     ft_error error;
     ft_error_save(&error);
     char *path = ft_path_join(&r->arena, run->dir, "run.json");
@@ -258,6 +267,12 @@ static ft_status foresee(ft_repeat *r, ft_memory_refusal *refusal) {
     return FT_OK;
 }
 
+// A resume that is refused leaves the old runs as they are.
+static ft_status put_back(ft_repeat *r) {
+    const char *path = ft_path_join(&r->arena, r->dir, "config.ini");
+    return path != NULL ? ft_atomic_write(path, r->before, r->before_length) : FT_NO_MEMORY;
+}
+
 static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
     FT_TRY(check_files(r->config));
     FT_TRY(list_runs(r));
@@ -267,7 +282,8 @@ static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
     if (outcome != FT_OK && !ft_path_exists(r->runs[0].dir)) return outcome; // refused: there is nothing to tell of
     ft_error error;
     ft_error_save(&error);
-    ft_status written = ft_repeat_write_json(r, outcome);
+    const bool refused = outcome == FT_INVALID && r->done == 0 && r->before != NULL;
+    ft_status written = refused ? put_back(r) : ft_repeat_write_json(r, outcome);
     if (outcome == FT_OK) return written;
     ft_error_restore(&error);
     return outcome;
@@ -285,6 +301,7 @@ ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
     if (status != FT_OK) withdraw(&r);
     for (int i = 0; i < r.count; i++)
         json_decref(r.runs[i].json);
+    free(r.before);
     if (r.lock >= 0) close(r.lock);
     if (status != FT_OK) ft_error_restore(&error);
     ft_notify_run(notifier, r.dir, status);
@@ -355,16 +372,24 @@ bool ft_repeat_is_share(const char *path, int64_t *one_in) {
     return is;
 }
 
+static ft_status has_model(const char *run, ft_arena *arena, bool *has) {
+    const char *model = ft_path_join(arena, run, "model"), *adapter = ft_path_join(arena, run, "adapter");
+    if (model == NULL || adapter == NULL) return FT_NO_MEMORY;
+    *has = ft_path_exists(model) || ft_path_exists(adapter);
+    return FT_OK;
+}
+
 ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count) {
     int64_t one_in;
+    bool has;
     FT_TRY(ft_repeat_members(dir, arena, members, count));
     if (*count == 0 || !ft_repeat_is_share((*members)[*count - 1], &one_in)) return FT_OK;
     *members += *count - 1;
-    if (one_in != 1) {
-        ft_fail(FT_INVALID, dir, "the run on all texts (share-1) has not begun");
-        ft_hint("the run goes on with output.exists=resume; %s is the one on a share of them", **members);
-        return FT_INVALID;
-    }
     *count = 1;
-    return FT_OK;
+    FT_TRY(has_model(**members, arena, &has));
+    if (one_in == 1 && has) return FT_OK;
+    ft_fail(FT_INVALID, dir, "the run on all texts (share-1) has %s", one_in == 1 ? "no model yet" : "not begun");
+    ft_hint("the run goes on with output.exists=resume, a trial that was pruned by `ftengine study thaw`");
+    if (has) ft_hint("%s is the one on a share of them", **members);
+    return FT_INVALID;
 }

@@ -10,7 +10,8 @@
 //                       Decided by the largest mean, several labels by 0.5: thresholds that were tuned are of one model. Words and
 //                       answers: join.h. Documents have places by their means, queries numbers of their own
 // Of data.shares (share-9, share-3, share-1) no means are taken: metrics and predictions are those of the last run, on all texts, and a
-// line of metrics.jsonl has the evaluations of its run, with `step` in parts of the smallest share's size: 1, 3, 9.
+// line of metrics.jsonl has the evaluations of its run, with `step` in parts of the smallest share's size: 1, 3, 9. In a trial of a study a
+// smaller share leaves no model and no checkpoint once it has ended.
 // Whoever reads run directories (studies, compare, report) need not know.
 #ifndef FT_REPEAT_H
 #define FT_REPEAT_H
@@ -27,7 +28,7 @@ ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal);
 
 // The directories of the runs inside a run directory, by fold and seed, shares from the smallest; count 0: it is a single run, or none.
 ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***members, int *count);
-// Those whose models it stands for: of shares the last one, on all texts; FT_INVALID where that is not there yet.
+// Those whose models it stands for: of shares the last one, on all texts; FT_INVALID where that has none yet.
 ft_status ft_repeat_models(const char *dir, ft_arena *arena, const char ***members, int *count);
 // Is a member, by its directory, a run on a share of the texts, and of which (1: of all of them)?
 bool ft_repeat_is_share(const char *member, int64_t *one_in);
@@ -45,6 +46,8 @@ typedef struct ft_repeat {
     const char *dir;
     int lock;
     ft_log_copy *log;    // train.log, with the lines of all runs
+    char *before;        // [before_length] config.ini as it was found, NULL: there was none
+    size_t before_length;
     ft_repeat_run *runs; // [count]
     int count, done;     // those in front have ended well
     ft_arena arena;

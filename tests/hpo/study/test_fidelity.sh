@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # study.fidelity = data: trials are whole trainings on growing shares of the texts, which the pruner judges between them. What is pruned
-# has paid for its shares alone, and goes on with the next one when it is thawed; what is not is the configuration trained alone.
+# has paid for its shares alone, and goes on with the next one when it is thawed; what is not is the configuration trained alone. Kills and
+# failures between two shares, and while a trial is thawed, change no bit.
 # ctest: part=3 asan_part=4
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
@@ -69,6 +70,7 @@ expect 0 "$FTENGINE" study trials pruned-2 --json && is_document study_trials
 
 # ---- thawed: it goes on with the next share, though nothing is kept of models -----------------------------------------------
 [ ! -e "$(dir pruned-0 0)/share-9/model" ] || fail "a pruned trial keeps a model"
+for share in 9 3; do [ ! -e "$(dir pruned-4 0)/share-$share/model" ] || fail "a trial keeps the model of share $share, which nobody reads"; done
 for warmup in 0 2; do
     expect 0 "$FTENGINE" study thaw pruned-$warmup 0
     expect 0 "$FTENGINE" tune --study pruned-$warmup --add 1
@@ -76,6 +78,8 @@ for warmup in 0 2; do
     grep -q "share-9, 1 of 3, had ended before" "$(dir pruned-$warmup 1)/log.txt" || fail "the first share was trained again"
     whole pruned-$warmup 1
 done
+expect 2 "$FTENGINE" study thaw pruned-4 0
+one_error "came to its end" && says "ftengine train studies/pruned-4/trials/00000/share-1/config.ini trains its settings once more"
 expect 2 "$FTENGINE" study thaw pruned-4 0 --steps 90
 one_error "was trained on shares of the texts" && says "share-1/config.ini train.max_steps=N"
 
@@ -100,6 +104,27 @@ best=$(json <("$FTENGINE" study best halving --json) 'd["trials"][0]["number"]')
 expect 0 "$FTENGINE" train studies/halving/best.ini output.dir=best
 cmp best/model/model.safetensors "$(dir halving "$best")/share-1/model/model.safetensors" || fail "best.ini is another model"
 [ ! -e best/share-1 ] || fail "best.ini trains on shares"
+# What keeps room on the disk for: the share that a pruned trial was in, and of those at their ends, which cannot go on, nothing.
+expect 0 "$FTENGINE" tune tiny.ini --study kept --trials 8 study.pruner=halving study.startup_trials=20 study.keep_pruned=1GiB train.max_steps=180
+python3 - "$("$FTENGINE" study best kept --json)" <<'PYTHON' || fail "what is kept: $(find studies/kept -name checkpoints) of $(what kept)"
+import json, os, sqlite3, sys
+best, = (t["number"] for t in json.loads(sys.argv[1])["trials"])
+states = sqlite3.connect("file:studies/kept/study.db?mode=ro", uri=True).execute("SELECT number, state FROM trials").fetchall()
+assert {s for _, s in states} == {"COMPLETE", "PRUNED"} and sum(s == "COMPLETE" for _, s in states) > 1
+for number, state in states:
+    trial = f"studies/kept/trials/{number:05}"
+    big = [s for s in os.listdir(trial) if s.startswith("share-") and any(os.path.exists(f"{trial}/{s}/{b}") for b in ("checkpoints", "model"))]
+    last = min((s for s in os.listdir(trial) if s.startswith("share-")), key=lambda s: int(s[6:]))
+    assert big == (["share-1"] if number == best else []) or (state == "PRUNED" and big in ([], [last])), (number, state, big)
+PYTHON
+# Of what cannot go on it is said which others can: not one that has, as another trial.
+read -r first second rest <<<"$(what kept | awk '$2 == "PRUNED" { print $1 }' | tr '\n' ' ')"
+[ -n "$second" ] || fail "fewer than two pruned trials: $(what kept)"
+expect 0 "$FTENGINE" study thaw kept "$first"
+expect 0 "$FTENGINE" tune --study kept --add 1
+rm -r "$(dir kept "$second")"/share-*
+expect 2 "$FTENGINE" study thaw kept "$second"
+one_error "nothing is left of trial $second" && says "$([ -n "$rest" ] && echo "can go on: ${rest// /, }" | sed 's/, $//' || echo "study.keep_pruned = ")"
 for pruner in hyperband median; do
     expect 0 "$FTENGINE" tune tiny.ini --study $pruner --trials 6 study.pruner=$pruner study.pruner_startup_trials=2
     what $pruner | grep -vE '^[0-9]+ (PRUNED 1|PRUNED 1 3|COMPLETE 1 3 9)$' && fail "$pruner: $(what $pruner)"
@@ -147,6 +172,45 @@ for share in 3 1; do
     done
 done
 
+# ---- between two shares, and while a trial is thawed: one call is the last of its process, or fails ----------------------------
+# planted PLANT COMMAND...: tests/preload/README.md
+planted() {
+    rm -f planted
+    LD_PRELOAD=$BUILD_DIR/tests/libplantfault.so PLANT=$1 PLANT_DONE=$PWD/planted "${@:2}" >out 2>err </dev/null
+    [ -e planted ] || fail "there was no $1"
+}
+# same TRIAL PLANT: it is the one that nothing happened to
+same() {
+    local file
+    for file in share-9/predictions.jsonl share-3/predictions.jsonl predictions.jsonl share-1/model/model.safetensors; do
+        cmp "$(dir pruned-4 0)/$file" "$1/$file" || fail "$2 gives another $file"
+    done
+    [ -z "$(find studies -name '*.ft-tmp' -o -name '*.thaw')" ] || fail "$2 leaves $(find studies -name '*.ft-tmp' -o -name '*.thaw')"
+}
+if [ -z "$FT_SANITIZE" ]; then # a library of its own does not go with theirs
+    # Share 9 has ended and nobody knows; the next one has its directory; it begins; it cannot begin (5: EIO), or cannot be made (28: ENOSPC).
+    cases=("mkdir /share-3 kill" "rename /00000/metrics.jsonl kill" "rename /share-3/config.ini kill" "rename /share-1/config.ini 5" "mkdir /share-1 28")
+    for case in "${cases[@]}"; do
+        rm -rf studies/planted
+        planted "$case" "$FTENGINE" tune tiny.ini --study planted study.pruner=median
+        expect 0 "$FTENGINE" tune tiny.ini --study planted study.pruner=median
+        [ "$(what planted)" = "0 COMPLETE 1 3 9" ] || fail "$case: $(what planted)"
+        same "$(dir planted 0)" "$case"
+    done
+    expect 1 "$FTENGINE" tune tiny.ini --study cold study.pruner_warmup_steps=2 study.keep_pruned=1GiB train.max_steps=60
+    mv studies/cold frozen
+    cases=("mkdir /00001.thaw kill" "rename /00001.thaw/share-3/run.json 28" "rename /trials/00001 kill" "rename /00000/thawed kill" "rename /00000/thawed 5")
+    for case in "${cases[@]}"; do
+        rm -rf studies/cold && cp -r frozen studies/cold
+        expect 0 "$FTENGINE" study thaw cold 0
+        planted "$case" "$FTENGINE" tune --study cold --trials 2
+        expect 0 "$FTENGINE" tune --study cold --trials 2
+        [ "$(what cold | tail -1)" = "1 COMPLETE 1 3 9" ] || fail "$case: $(what cold)"
+        same "$(dir cold 1)" "$case"
+        [ -e "$(dir cold 0)/thawed" ] || fail "$case: trial 0 does not know that another one has its checkpoint"
+    done
+fi
+
 # ---- what does not go together ---------------------------------------------------------------------------------------------
 refuses() { # refuses TEXT HINT OPTION...
     expect 2 "$FTENGINE" tune tiny.ini --study refused "${@:3}"
@@ -160,6 +224,10 @@ refuses "not with data.folds" "data.validation_split" data.folds=3 data.validati
 refuses "not with train.seeds" "one train.seed" train.seeds=1,2
 refuses "the study's to choose" "data.shares=16,4,1" data.share=3
 refuses "the study's to choose" "data.shares=16,4,1" "space.data.share=choice(1, 3)"
+refuses "one run's" "study.timeout" train.deadline=1h
+refuses "before these nothing is seen" "data.shares=9,3,1" data.shares=1
+refuses "study.pruner_warmup_steps counts in parts" "study.pruner_warmup_steps=0" study.pruner_warmup_steps=9
+refuses "study.pruner_min_resource counts in parts" "study.pruner_min_resource=1" study.pruner=halving study.pruner_min_resource=16
 refuses "on one device" "study.devices_per_trial=1" study.devices_per_trial=2
 refuses "trials are seen by their steps" "study.fidelity=data" study.fidelity=steps data.shares=3,1
 refuses "each must be a multiple" "9, 3, 1" data.shares=9,2,1
