@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES = 800, POINTS = 96, DRAWS = 1000 };
+// In five dimensions 96 points of 800 showed half of the gain that 400 of 4,000 do.
+enum { CANDIDATES = 4000, POINTS = 400, DRAWS = 1000 };
 
 typedef struct looking {
     double *points;            // [count][axes], the best trial first
@@ -25,21 +26,22 @@ static ft_status find_points(ft_gp_drawing *d, looking *l) {
     for (size_t a = 0; a < axes; a++)
         fixed[a] = NAN;
     FT_TRY(ft_gp_all_branches(d, &branches));
-    const ft_gp_climb climb = {.trials = d->trials,
-                               .axes = &d->axes,
-                               .branches = &branches,
-                               .acquisition = &d->acquisition,
-                               .fixed = fixed,
-                               .elite = d->elite,
-                               .elites = d->elites,
-                               .seed = d->options->seed,
-                               .number = d->trials->count,
-                               .candidates = CANDIDATES,
-                               .starts = d->options->starts};
+    ft_gp_climb climb = {.trials = d->trials,
+                         .axes = &d->axes,
+                         .branches = &branches,
+                         .acquisition = &d->acquisition,
+                         .fixed = fixed,
+                         .elite = d->elite,
+                         .elites = d->elites,
+                         .seed = d->options->seed,
+                         .number = d->trials->count,
+                         .candidates = d->options->candidates,
+                         .starts = d->options->starts};
     int branch, more;
     memcpy(l->points, d->elite, axes * sizeof *l->points);
     FT_TRY(ft_gp_climb_run(&climb, &d->arena, l->points + axes, &branch));
     l->count = branch >= 0 ? 2 : 1;
+    climb.candidates = CANDIDATES;
     FT_TRY(ft_gp_climb_list(&climb, &d->arena, POINTS, l->points + (size_t)l->count * axes, &more));
     // What would rather fail, or break a limit, is no gain.
     const int all = l->count + more;
@@ -168,8 +170,12 @@ static ft_status look(ft_gp_drawing *d, ft_gp_outlook *out) {
     return FT_OK;
 }
 
+// The scale of a suggestion is that of the better half, which is soon all in one place: there, what nobody has tried would promise no more
+// than the luck of a trial, and of 108 studies of random functions that this said were at their end 31 were not. On this scale one of 65 is.
 ft_status ft_gp_outlook_of(const ft_trials *trials, const ft_gp_options *options, ft_gp_outlook *out) {
-    ft_gp_drawing d = {.trials = trials, .options = options, .number = -1};
+    ft_gp_options own = *options;
+    ft_gp_drawing d = {.trials = trials, .options = &own, .number = -1};
+    own.warp = FT_GP_CUT;
     *out = (ft_gp_outlook){.known = false};
     if (trials->objectives != 1 || trials->finished < FT_OUTLOOK_TRIALS) return FT_OK;
     ft_status status = look(&d, out);

@@ -142,6 +142,21 @@ static double scale_of(const double *sorted, int n, double median, bool by_rank)
     return largest > 0x1p500 || (largest < 0x1p-500 && largest > 0) ? largest : 1;
 }
 
+// Later trials are where it is good: of the first ones alone is known how far losses of the space go apart, and by their lower quartile
+// that is no disaster's where most of them are. The better half of all stays as it is.
+static void cut(double *y, const double *loss, double scale, int n, double best, double median) {
+    enum { FIRST = 10, REACH = 3 };
+    double first[FIRST];
+    const int count = n < FIRST ? n : FIRST;
+    for (int i = 0; i < count; i++)
+        first[i] = loss[i] / scale;
+    qsort(first, (size_t)count, sizeof *first, ascending);
+    const double reach = count > 0 ? best + REACH * (first[count / 4] - best) : 0;
+    const double most = reach < 0x1p500 ? fmax(reach, median) : median; // all of the first are disasters
+    for (int i = 0; i < n && most > best; i++)
+        if (y[i] > most) y[i] = most;
+}
+
 ft_status ft_gp_warp_losses(ft_gp_warp warp, const double *loss, int n, ft_arena *arena, double *y) {
     double *sorted = ft_arena_alloc(arena, (size_t)(n + 1) * sizeof *sorted);
     if (sorted == NULL) return FT_NO_MEMORY;
@@ -151,8 +166,9 @@ ft_status ft_gp_warp_losses(ft_gp_warp warp, const double *loss, int n, ft_arena
     for (int i = 0; i < n; i++)
         y[i] = loss[i] / scale, sorted[i] /= scale;
     median /= scale;
-    if (warp != FT_GP_PLAIN) by_rank(y, sorted, n, median);
     const double best = n > 0 ? sorted[0] : 0, range = median - best;
+    if (warp == FT_GP_CUT) cut(y, loss, scale, n, best, median);
+    else if (warp != FT_GP_PLAIN) by_rank(y, sorted, n, median);
     if (warp == FT_GP_LOG && range > 0)
         for (int i = 0; i < n; i++)
             y[i] = log(y[i] - best + 0.1 * range);

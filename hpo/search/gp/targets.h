@@ -22,10 +22,11 @@ ft_status ft_gp_targets_of(const ft_trials *trials, ft_arena *arena, ft_gp_targe
 typedef enum ft_gp_warp {
     FT_GP_PLAIN, // nothing but mean 0 and variance 1
     FT_GP_HALF,  // losses above the median by rank: a disaster says no more than a bad trial
-    FT_GP_LOG    // and logarithms of the distance from the best
+    FT_GP_LOG,   // and logarithms of the distance from the best
+    FT_GP_CUT    // plain, but for disasters: what is much worse than the first trials, which are spread over the space
 } ft_gp_warp;
 
-// y [n] = losses [n], made comparable: mean 0, variance 1.
+// y [n] = losses [n] in the order of the trials, made comparable: mean 0, variance 1.
 ft_status ft_gp_warp_losses(ft_gp_warp warp, const double *loss, int n, ft_arena *arena, double *y);
 // y [n] = values of a constraint in logarithms on both sides of 0, of variance 1 about *mean; *mean is in the same
 // units.
