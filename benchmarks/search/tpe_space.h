@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { TPE_PARAMETERS = 10 };
+enum { TPE_PARAMETERS = 10, TPE_NUMBERS = 8 };
 static const char *const tpe_names[TPE_PARAMETERS] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"};
 
 static inline ft_status tpe_space(ft_arena *arena, ft_distribution d[TPE_PARAMETERS]) {

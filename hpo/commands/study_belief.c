@@ -39,7 +39,7 @@ static ft_status ended_before(study_call *call, int64_t number, bool *then, int6
     return FT_OK;
 }
 
-// As sampler.c does it: auto is gp, or tpe where that cannot be; a start is over after so many trials that ended, of tpe that did not fail.
+// As sampler.c does it: auto is gp, or tpe where that cannot be; a start is over after so many trials that ended, of tpe that did not fail unless failed ones count.
 static ft_status who_chose(study_call *call, int64_t number, const bool *then, int64_t ended, const ft_report_settings *settings,
                            bool learns, const char **out) {
     const ft_trials *trials = &call->opened->trials;
@@ -51,7 +51,7 @@ static ft_status who_chose(study_call *call, int64_t number, const bool *then, i
     const bool beyond = ended > FT_INSIGHT_MOST || trials->names.count > FT_INSIGHT_PARAMETERS || trials->objectives > 1;
     if (strcmp(sampler, "auto") == 0) sampler = beyond ? "tpe" : "gp";
     const bool tpe = strcmp(sampler, "tpe") == 0, by_ended = strcmp(sampler, "gp") == 0 || strcmp(sampler, "cmaes") == 0;
-    for (int64_t i = 0; i < number && tpe; i++)
+    for (int64_t i = 0; i < number && tpe && !settings->count_failed; i++)
         past -= then[i] && trials->trial[i].state == FT_FAIL;
     if (by_ended && learns) start += start / 2;
     *out = (tpe || by_ended) && past < start ? "start" : sampler;

@@ -2,30 +2,42 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "hpo/search/sampler.h"
+#include "hpo/space/objective.h"
 #include "hpo/space/options_study.h"
+#include "hpo/space/space.h"
 
 #include <string.h>
 
+static ft_status take(const ft_config *config, ft_arena *arena, ft_report_settings *out) {
+    const ft_study_options *o = ft_study_options_of(config);
+    ft_objectives objectives;
+    ft_space space;
+    FT_TRY(ft_objectives_read(config, arena, &objectives));
+    FT_TRY(ft_space_read(config, &space));
+    // Freeze-thaw finds the places by itself.
+    const bool pauses = strcmp(o->sampler, "auto") == 0 && strcmp(o->pruner, "freeze_thaw") == 0;
+    const char *sampler = pauses ? "freeze_thaw" : ft_study_sampler_name(o, &space, objectives.count);
+    *out = (ft_report_settings){.sampler = ft_arena_strdup(arena, sampler),
+                                .seed = (uint64_t)o->seed,
+                                .startup_trials = o->startup_trials,
+                                .constant_liar = o->constant_liar,
+                                .count_failed = o->count_failed,
+                                .memory_over = o->report_memory_over > 0 ? o->report_memory_over : 0};
+    ft_space_free(&space);
+    return out->sampler != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
 ft_status ft_report_settings_load(const char *directory, ft_arena *arena, ft_report_settings *out) {
     const char *path = directory != NULL ? ft_path_join(arena, directory, "config.ini") : NULL;
-    *out = (ft_report_settings){.startup_trials = 10, .constant_liar = true};
+    *out = (ft_report_settings){.startup_trials = 10, .constant_liar = true, .count_failed = true};
     if (directory != NULL && path == NULL) return FT_NO_MEMORY;
     if (path == NULL || !ft_path_exists(path)) return FT_OK;
     ft_config config;
     ft_status status = ft_study_config_load(&config, 1, &path, 0, NULL);
     if (status == FT_OK) {
-        const ft_study_options *o = ft_study_options_of(&config);
-        // As study/settings.c has it.
-        const bool automatic = strcmp(o->sampler, "auto") == 0, pauses = strcmp(o->pruner, "freeze_thaw") == 0;
-        const char *sampler = automatic && pauses ? "freeze_thaw" : automatic && o->trials > FT_AUTO_MANY_TRIALS ? "tpe" : o->sampler;
-        *out = (ft_report_settings){.sampler = ft_arena_strdup(arena, sampler),
-                                    .seed = (uint64_t)o->seed,
-                                    .startup_trials = o->startup_trials,
-                                    .constant_liar = o->constant_liar,
-                                    .memory_over = o->report_memory_over > 0 ? o->report_memory_over : 0};
+        status = take(&config, arena, out);
         ft_config_free(&config);
-        return out->sampler != NULL ? FT_OK : FT_NO_MEMORY;
+        if (status == FT_OK) return FT_OK;
     }
     if (status != FT_INVALID) return status;
     ft_warn("%s is not read: %s", path, ft_error_message());

@@ -10,7 +10,7 @@ typedef struct ft_report_settings {
     const char *sampler; // study.sampler, of auto what it stands for beside gp; NULL: there is no configuration
     uint64_t seed;
     int64_t startup_trials;
-    bool constant_liar;
+    bool constant_liar, count_failed;
     int64_t memory_over; // study.report_memory_over in bytes; 0: none
 } ft_report_settings;
 // directory: the study's, or NULL. A configuration that cannot be read is passed over with a warning.

@@ -148,11 +148,7 @@ static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace 
     return status;
 }
 
-static int64_t ended(const ft_trials *trials) {
-    int64_t count = trials->finished;
-    for (int64_t i = 0; i < trials->count; i++) count += trials->trial[i].state == FT_FAIL;
-    return count;
-}
+static int64_t ended(const ft_trials *trials) { return trials->finished + trials->failed; }
 
 static ft_sampler_kind kind_of(const ft_sampler *s) {
     const ft_trials *t = s->trials;

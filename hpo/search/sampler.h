@@ -59,10 +59,9 @@ typedef struct ft_sampler_options {
 
 ft_sampler_options ft_sampler_defaults(void); // Optuna 5's TPE: 10 start-up trials, 24 candidates, constant liar
 
-// AUTO is GP up to so many ended trials and so many names of parameters. Beyond, a suggestion would take longer than it
-// is better. What comes then begins from all of these.
+// AUTO is GP up to so many ended trials and so many names of parameters, then TPE (what it is in long studies says space/options_study.h). Beyond, a suggestion
+// would take longer than it is better. What comes then begins from all of these.
 enum { FT_AUTO_GP_TRIALS = 250, FT_AUTO_GP_PARAMETERS = 20 };
-enum { FT_AUTO_MANY_TRIALS = 1000 }; // a study that shall have more has cheap ones, which would wait for a Gaussian process: TPE from the first
 
 typedef struct ft_sampler ft_sampler;
 // The trials must outlive the sampler. It interns names and distributions and sets `relative` of the trial it draws

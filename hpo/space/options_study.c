@@ -2,10 +2,12 @@
 #define FT_ROWS_OF ft_study_values
 #define FT_ROWS_IN ft_study_section
 #include "hpo/space/options_study.h"
+#include "hpo/space/space.h"
 
 #include "engine/config/option_rows.h"
 
 #include <math.h>
+#include <string.h>
 
 // The fields are called as the options are: study.trials.
 typedef struct ft_study_values {
@@ -55,8 +57,8 @@ static const ft_option rows[] = {
     NAME(study.sampler, FREE, "auto", sampler_choices, .elsewhere = "search_algorithm search_alg",
          .help = "Who chooses the next values. gp: a Gaussian process, for one objective; it learns from failed and "
                  "diverged trials where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. "
-                 "auto: gp for up to 250 trials of up to 20 parameters and one objective, in studies of up to 1,000 trials, else "
-                 "tpe; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
+                 "auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe; in studies of more than 1,000 trials "
+                 "cmaes where all parameters are numbers, else tpe; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
                  "grid tries every combination once."),
     STRING(study.learn_from, FREE, "", .files = ".jsonl .jsonl.gz", .elsewhere = "warm_start prior_studies",
            .help = "What to learn from, several separated by commas: studies of the same space (other data, other models) by "
@@ -245,6 +247,11 @@ const ft_study_options *ft_study_options_of(const ft_config *config) {
 ft_status ft_study_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
                                const char *const *overrides) {
     return ft_config_load_with(ft_study_sections, config, file_count, files, override_count, overrides);
+}
+
+const char *ft_study_sampler_name(const ft_study_options *o, const ft_space *space, int objectives) {
+    if (strcmp(o->sampler, "auto") != 0 || strcmp(o->pruner, "freeze_thaw") == 0 || o->trials <= FT_AUTO_MANY_TRIALS) return o->sampler;
+    return space != NULL && objectives == 1 && o->learn_from[0] == '\0' && ft_space_is_numbers(space) ? "cmaes" : "tpe";
 }
 
 void ft_study_refuse_fitting(ft_config *c) {

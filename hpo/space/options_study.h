@@ -7,6 +7,8 @@
 
 #include "engine/config/config.h"
 
+struct ft_space;
+
 typedef struct ft_study_options {
     const char *name, *storage; // "": the config's name; studies/NAME/study.db
     const char *objective;      // "maximize eval.accuracy, minimize seconds.total"; "": eval.metric
@@ -58,6 +60,10 @@ ft_status ft_study_config_load(ft_config *config, int file_count, const char *co
                                const char *const *overrides);
 // [study] of a configuration that was loaded with it. Lives as long as the configuration.
 const ft_study_options *ft_study_options_of(const ft_config *config);
+// study.sampler, and what its auto stands for in a study that shall have many trials: these are cheap, and would wait for a Gaussian process.
+// cmaes where all parameters are numbers (space.h; NULL: they are not known), of one objective and with nothing to learn from; else tpe.
+enum { FT_AUTO_MANY_TRIALS = 1000 }; // and no more
+const char *ft_study_sampler_name(const ft_study_options *options, const struct ft_space *space, int objectives);
 // With a memory policy other than fit nothing is fitted: what is at auto becomes what the trial would like best.
 void ft_study_refuse_fitting(ft_config *config);
 

@@ -435,6 +435,17 @@ const char *ft_space_value_text(const ft_space_rule *rule, double value, ft_aren
     return ft_arena_strdup(arena, text);
 }
 
+bool ft_space_is_numbers(const ft_space *space) {
+    int numbers = 0;
+    for (int i = 0; i < space->count; i++) {
+        const ft_space_rule *rule = &space->rules[i];
+        if (rule->fixed != NULL) continue;
+        if (rule->test_count > 0 || rule->distribution.kind == FT_CATEGORICAL) return false;
+        numbers += !ft_distribution_single(&rule->distribution);
+    }
+    return numbers >= 2;
+}
+
 const ft_space_rule *ft_space_find(const ft_space *space, const char *name) {
     for (int i = 0; i < space->count; i++)
         if (space->rules[i].name != NULL && strcmp(space->rules[i].name, name) == 0) return &space->rules[i];

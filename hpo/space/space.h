@@ -60,6 +60,8 @@ void ft_space_remarks(const ft_space *space);
 bool ft_space_holds(const ft_space_rule *rule, const char *const *values);
 // The text that the option is set to for a value of the rule's distribution. NULL with the error set.
 const char *ft_space_value_text(const ft_space_rule *rule, double value, ft_arena *arena);
+// Whether all that it draws are numbers, two or more, each in every trial.
+bool ft_space_is_numbers(const ft_space *space);
 // The rule that stores this name, NULL when none does.
 const ft_space_rule *ft_space_find(const ft_space *space, const char *name);
 

@@ -32,7 +32,7 @@ static ft_status grid_axes(ft_tuning *t, ft_sampler_options *options) {
 
 ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
     ft_sampler_options options = ft_sampler_defaults();
-    const char *kind = o->sampler, *multivariate = o->multivariate;
+    const char *kind = ft_study_sampler_name(o, NULL, 1), *multivariate = o->multivariate;
     options.kind = strcmp(kind, "random") == 0         ? FT_SAMPLER_RANDOM
                    : strcmp(kind, "grid") == 0         ? FT_SAMPLER_GRID
                    : strcmp(kind, "quasi_random") == 0 ? FT_SAMPLER_QUASI_RANDOM
@@ -40,9 +40,6 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
                    : strcmp(kind, "cmaes") == 0        ? FT_SAMPLER_CMAES
                    : strcmp(kind, "auto") == 0         ? FT_SAMPLER_AUTO
                                                        : FT_SAMPLER_TPE;
-    // Freeze-thaw chooses by itself.
-    const bool pauses = strcmp(o->pruner, "freeze_thaw") == 0;
-    if (options.kind == FT_SAMPLER_AUTO && !pauses && o->trials > FT_AUTO_MANY_TRIALS) options.kind = FT_SAMPLER_TPE;
     if (strcmp(multivariate, "auto") != 0)
         options.multivariate = strcmp(multivariate, "on") == 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     options.seed = (uint64_t)o->seed;
@@ -63,6 +60,7 @@ ft_sampler_options ft_study_sampler_options(const ft_study_options *o) {
 ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
     static const ft_lessons none; // not read yet: whether the sampler could use any is all that is asked
     ft_sampler_options options = ft_study_sampler_options(t->options);
+    if (strcmp(ft_study_sampler_name(t->options, &t->space, trials->objectives), "cmaes") == 0) options.kind = FT_SAMPLER_CMAES;
     // Freeze-thaw finds the places by itself; what it cannot know yet, the first trial's, is random.
     // (`study ask` pauses nothing, and has no place of its own.)
     if (t->place.name != NULL && ft_tuning_pauses(t) && options.kind == FT_SAMPLER_AUTO) options.kind = FT_SAMPLER_RANDOM;

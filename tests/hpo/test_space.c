@@ -344,6 +344,40 @@ static void test_seven_models(void **state) {
     ft_config_free(&c);
 }
 
+// Long studies go to CMA-ES where each trial has the same numbers and nothing else.
+static void test_what_auto_stands_for(void **state) {
+#define RATE "train.learning_rate = float(1e-6, 1e-4, log)\n"
+#define NUMBERS RATE "train.weight_decay = float(0, 0.3)\ntrain.batch_size = 16\n"
+    static const struct {
+        const char *study, *space;
+        int objectives;
+        const char *name;
+    } cases[] = {
+        {"trials = 1001", NUMBERS, 1, "cmaes"},
+        {"trials = 1000", NUMBERS, 1, "auto"},
+        {"trials = 0", NUMBERS, 1, "auto"},
+        {"trials = 1001", NUMBERS, 2, "tpe"},
+        {"trials = 1001\nlearn_from = other", NUMBERS, 1, "tpe"},
+        {"trials = 1001\npruner = freeze_thaw", NUMBERS, 1, "auto"},
+        {"trials = 1001\nsampler = gp", NUMBERS, 1, "gp"},
+        {"trials = 1001", NUMBERS "train.lr_scheduler = choice(linear, cosine)", 1, "tpe"},
+        {"trials = 1001", NUMBERS "train.warmup_ratio = float(0, 0.2) if train.weight_decay < 0.1", 1, "tpe"},
+        {"trials = 1001", NUMBERS "train.warmup_ratio = float(0.1, 0.1)", 1, "cmaes"},
+        {"trials = 1001", RATE, 1, "tpe"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_config config;
+        ft_space space;
+        char text[1000];
+        snprintf(text, sizeof text, "[study]\n%s\n[space]\n%s\n", cases[i].study, cases[i].space);
+        read_text(text, &config, &space);
+        const char *name = ft_study_sampler_name(ft_study_options_of(&config), &space, cases[i].objectives);
+        if (strcmp(name, cases[i].name) != 0) fail_msg("case %zu: %s, not %s", i, name, cases[i].name);
+        ft_space_free(&space);
+        ft_config_free(&config);
+    }
+}
+
 static void test_other_spaces(void **state) {
     static const char *const names[] = {"tune.ini", "spaces/by_size.ini", "spaces/quality_and_memory.ini"};
     for (int i = 0; i < 3; i++) {
@@ -363,6 +397,7 @@ int main(void) {
         cmocka_unit_test(test_conditions),   cmocka_unit_test(test_stored_names),
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_written_and_read_again),
         cmocka_unit_test(test_seven_models), cmocka_unit_test(test_other_spaces),
+        cmocka_unit_test(test_what_auto_stands_for),
     };
     other_sections = ft_study_sections;
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

@@ -25,6 +25,8 @@ struct ft_cmaes {
     ft_subspace subspace; // of its own
     int64_t *taken;       // [taken_count] trials that the state has learnt from, by number
     int64_t taken_count, room;
+    int64_t *ended; // [settled_count], and behind them those that are listed anew: trials that ended and have all parameters, by number
+    int64_t settled, settled_count, ended_room; // the first `settled` trials have all ended, and never change
     int restarts, since_better; // generations
     ft_standing best;           // of the run
     ft_evolution evolution;
@@ -42,6 +44,7 @@ static void forget(ft_cmaes *c) {
     ft_arena_free(&c->arena);
     ft_subspace_free(&c->subspace);
     free(c->taken);
+    free(c->ended);
     *c = (ft_cmaes){0};
 }
 
@@ -216,17 +219,23 @@ static ft_status ask_anew(ft_cmaes *c, const ft_cmaes_options *o, const ft_trial
     return ft_cmaes_subspace(trials, subspace, &c->subspace);
 }
 
-// numbers [*count] of the ended trials that have all parameters.
-static ft_status list_ended(const ft_cmaes *c, const ft_trials *trials, const ft_subspace *subspace, int64_t *numbers,
-                            int64_t *count) {
-    double *point = ft_calloc((size_t)subspace->count, sizeof *point, "a suggestion");
+// c->ended [*count].
+static ft_status list_ended(ft_cmaes *c, const ft_trials *trials, int64_t *count) {
+    if (trials->count > c->ended_room) {
+        const int64_t room = 2 * trials->count;
+        int64_t *ended = ft_realloc(c->ended, (size_t)room, sizeof *ended, "a sampler");
+        if (ended == NULL) return FT_NO_MEMORY;
+        c->ended = ended;
+        c->ended_room = room;
+    }
+    double *point = ft_calloc((size_t)c->subspace.count, sizeof *point, "a suggestion");
     if (point == NULL) return FT_NO_MEMORY;
-    *count = 0;
-    for (int64_t i = 0; i < trials->count; i++) {
+    *count = c->settled_count;
+    for (int64_t i = c->settled; i < trials->count; i++) {
         const ft_trial *trial = &trials->trial[i];
         if (!ft_trial_finished(trial->state)) continue;
-        const bool known = *count < c->taken_count && c->taken[*count] == i; // an ended trial never changes
-        if (known || ft_subspace_values(subspace, trial, false, point)) numbers[(*count)++] = i;
+        if (ft_subspace_values(&c->subspace, trial, false, point)) c->ended[(*count)++] = i;
+        if (c->settled == i) c->settled++, c->settled_count = *count;
     }
     free(point);
     return FT_OK;
@@ -245,20 +254,27 @@ static ft_status keep_taken(ft_cmaes *c, const int64_t *numbers, int64_t count) 
     return FT_OK;
 }
 
-static ft_status catch_up(ft_cmaes *c, const ft_cmaes_options *o, const ft_trials *trials, const ft_subspace *subspace,
-                          int64_t *numbers) {
+// One that ended with a smaller number than some that the state has learnt from.
+static bool is_late(const ft_cmaes *c, int64_t settled_before, int64_t count) {
+    if (count < c->taken_count) return true;
+    for (int64_t k = settled_before; k < c->taken_count; k++)
+        if (c->ended[k] != c->taken[k]) return true;
+    return false;
+}
+
+static ft_status catch_up(ft_cmaes *c, const ft_cmaes_options *o, const ft_trials *trials, const ft_subspace *subspace) {
     int64_t count;
     if (!same_question(c, o, subspace)) FT_TRY(ask_anew(c, o, trials, subspace));
-    FT_TRY(list_ended(c, trials, subspace, numbers, &count));
-    const size_t bytes = (size_t)c->taken_count * sizeof *numbers;
-    const bool late = count < c->taken_count || (bytes > 0 && memcmp(numbers, c->taken, bytes) != 0);
-    if (late || c->evolution.n == 0 || c->taken_count < c->beginning) { // late: one ended with a smaller number
+    const int64_t before = c->settled_count;
+    FT_TRY(list_ended(c, trials, &count));
+    if (is_late(c, before, count) || c->evolution.n == 0 || c->taken_count < c->beginning) {
         FT_TRY(ask_anew(c, o, trials, subspace));
-        FT_TRY(keep_taken(c, numbers, count < c->beginning ? count : c->beginning));
+        FT_TRY(list_ended(c, trials, &count));
+        FT_TRY(keep_taken(c, c->ended, count < c->beginning ? count : c->beginning));
         FT_TRY(begin(c, trials));
     }
     while (count - c->taken_count >= c->evolution.lambda) {
-        const int64_t *next = numbers + c->taken_count;
+        const int64_t *next = c->ended + c->taken_count;
         const int lambda = c->evolution.lambda;
         FT_TRY(tell(c, trials, next));
         FT_TRY(keep_taken(c, next, lambda));
@@ -322,10 +338,7 @@ static ft_status draw(ft_cmaes *c, const ft_trials *trials, int64_t number, doub
 
 ft_status ft_cmaes_suggest(ft_cmaes *c, const ft_trials *trials, const ft_cmaes_options *options, int64_t number,
                            const ft_subspace *subspace, double *values) {
-    int64_t *numbers = ft_calloc((size_t)trials->count + 1, sizeof *numbers, "a suggestion");
-    if (numbers == NULL) return FT_NO_MEMORY;
-    ft_status status = catch_up(c, options, trials, subspace, numbers);
-    free(numbers);
+    ft_status status = catch_up(c, options, trials, subspace);
     if (status == FT_OK) return draw(c, trials, number, values);
     forget(c); // half of a generation is none
     return status;

@@ -236,6 +236,7 @@ ft_status ft_trials_finish(ft_trials *trials, int64_t number, ft_trial_state sta
     }
     t->state = state;
     trials->finished += state != FT_FAIL;
+    trials->failed += state == FT_FAIL;
     trials->states++;
     changed(trials, t);
     return FT_OK;

@@ -61,6 +61,7 @@ typedef struct ft_trials {
     const ft_distribution **distributions; // [distribution_count]
     int distribution_count, distribution_capacity;
     int64_t finished;  // COMPLETE + PRUNED, what start-up phases count
+    int64_t failed;    // FAIL
     uint64_t revision; // counts all changes
     uint64_t states;   // counts changes of a state and new trials: between two of them no split changes
     ft_arena arena;    // names and distributions
