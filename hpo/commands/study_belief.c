@@ -83,7 +83,7 @@ static ft_status explain(study_call *call, const ft_report_settings *settings, c
 ft_status ft_study_beliefs_load(study_call *call, const char *trial, const ft_lessons *lessons, ft_study_beliefs *b) {
     ft_report_settings settings;
     *b = (ft_study_beliefs){.best_trial = -1, .silence = FT_GP_FEW};
-    FT_TRY(ft_report_settings_load(call->place.directory, &call->arena, &settings));
+    FT_TRY(ft_report_settings_load(call->place.directory, call->opened->trials.objectives, &call->arena, &settings));
     FT_TRY(ft_study_belief_of(&call->opened->trials, &settings, &call->arena, &b->now));
     if (b->now->silence == FT_GP_SPEAKS) {
         FT_TRY(ft_gp_insight_best(&b->now->insight, &call->arena, &b->best, &b->best_trial));

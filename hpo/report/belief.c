@@ -2,21 +2,18 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "hpo/space/objective.h"
 #include "hpo/space/options_study.h"
 #include "hpo/space/space.h"
 
 #include <string.h>
 
-static ft_status take(const ft_config *config, ft_arena *arena, ft_report_settings *out) {
+static ft_status take(const ft_config *config, int objectives, ft_arena *arena, ft_report_settings *out) {
     const ft_study_options *o = ft_study_options_of(config);
-    ft_objectives objectives;
     ft_space space;
-    FT_TRY(ft_objectives_read(config, arena, &objectives));
     FT_TRY(ft_space_read(config, &space));
     // Freeze-thaw finds the places by itself.
     const bool pauses = strcmp(o->sampler, "auto") == 0 && strcmp(o->pruner, "freeze_thaw") == 0;
-    const char *sampler = pauses ? "freeze_thaw" : ft_study_sampler_name(o, &space, objectives.count);
+    const char *sampler = pauses ? "freeze_thaw" : ft_study_sampler_name(o, &space, objectives);
     *out = (ft_report_settings){.sampler = ft_arena_strdup(arena, sampler),
                                 .seed = (uint64_t)o->seed,
                                 .startup_trials = o->startup_trials,
@@ -27,7 +24,7 @@ static ft_status take(const ft_config *config, ft_arena *arena, ft_report_settin
     return out->sampler != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-ft_status ft_report_settings_load(const char *directory, ft_arena *arena, ft_report_settings *out) {
+ft_status ft_report_settings_load(const char *directory, int objectives, ft_arena *arena, ft_report_settings *out) {
     const char *path = directory != NULL ? ft_path_join(arena, directory, "config.ini") : NULL;
     *out = (ft_report_settings){.startup_trials = 10, .constant_liar = true, .count_failed = true};
     if (directory != NULL && path == NULL) return FT_NO_MEMORY;
@@ -35,7 +32,7 @@ ft_status ft_report_settings_load(const char *directory, ft_arena *arena, ft_rep
     ft_config config;
     ft_status status = ft_study_config_load(&config, 1, &path, 0, NULL);
     if (status == FT_OK) {
-        status = take(&config, arena, out);
+        status = take(&config, objectives, arena, out);
         ft_config_free(&config);
         if (status == FT_OK) return FT_OK;
     }

@@ -14,7 +14,7 @@ typedef struct ft_report_settings {
     int64_t memory_over; // study.report_memory_over in bytes; 0: none
 } ft_report_settings;
 // directory: the study's, or NULL. A configuration that cannot be read is passed over with a warning.
-ft_status ft_report_settings_load(const char *directory, ft_arena *arena, ft_report_settings *out);
+ft_status ft_report_settings_load(const char *directory, int objectives, ft_arena *arena, ft_report_settings *out);
 
 typedef struct ft_study_belief {
     ft_gp_options options;

@@ -211,7 +211,7 @@ static ft_status take_params(ft_arena *arena, ft_summary *s) {
 
 static ft_status take_settings(const char *directory, ft_arena *arena, ft_summary *s) {
     ft_report_settings settings;
-    FT_TRY(ft_report_settings_load(directory, arena, &settings));
+    FT_TRY(ft_report_settings_load(directory, s->study->objectives, arena, &settings));
     s->memory_over = (double)settings.memory_over;
     return ft_study_belief_of(s->study, &settings, arena, &s->belief);
 }

@@ -155,6 +155,12 @@ for case in auto:39:gp:True auto:20:person:True auto:5:start:False auto:0:start:
     expect 0 study show pair --trial $trial
     grep -q "^trial $trial " out || fail "$case: $(cat out)"
 done
+# What auto is in a study that shall have many trials goes by its space.
+for case in 'choice(linear, cosine):tpe' 'linear:cmaes'; do
+    { cat base.ini && printf '[study]\ntrials = 1001\n[space]\ntrain.learning_rate = float(1e-6, 1e-4)\ntrain.warmup_ratio = float(0, 0.2)\ntrain.lr_scheduler = %s\n' "${case%:*}"; } >studies/pair/config.ini
+    expect 0 study show pair --trial 16 --json
+    [ "$(chosen)" = "(16, '${case##*:}', True)" ] || fail "$case: $(chosen)"
+done
 expect 2 study show pair --trial 40 && one_error "there is no trial 40, only 0 to 39"
 expect 2 study show pair --trial x && one_error "there is no trial x"
 # Beyond where the search asks it, only a study whose sampler it is has it.
