@@ -39,7 +39,8 @@ static ft_status ended_before(study_call *call, int64_t number, bool *then, int6
     return FT_OK;
 }
 
-// As sampler.c does it: auto is gp, or tpe where that cannot be; a start is over after so many trials that ended, of tpe that did not fail unless failed ones count.
+// As sampler.c does it: auto is gp, or tpe where that cannot be; a start is over after so many trials that ended, of tpe that did not fail
+// unless failed ones count.
 static ft_status who_chose(study_call *call, int64_t number, const bool *then, int64_t ended, const ft_report_settings *settings,
                            bool learns, const char **out) {
     const ft_trials *trials = &call->opened->trials;
@@ -140,8 +141,7 @@ static void print_trial(study_call *call, const ft_study_beliefs *b, const char 
     else if (strcmp(by, "person") == 0)
         fputs("a person asked for it", stdout);
     else if (strcmp(by, "start") == 0)
-        fputs(b->learns ? "one of the first, which are spread over the space or good in another study" : "one of the first, which are spread over the space",
-              stdout);
+        printf("one of the first, which are spread over the space%s", b->learns ? " or good in another study" : "");
     else if (strcmp(by, "gp") == 0)
         fputs("chosen by the Gaussian process", stdout);
     else
