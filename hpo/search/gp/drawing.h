@@ -24,5 +24,7 @@ typedef struct ft_gp_drawing {
 // Models of all that is known. name, distribution: of one more parameter, -1: none.
 ft_status ft_gp_prepare(ft_gp_drawing *drawing, int name, int distribution);
 ft_status ft_gp_all_branches(ft_gp_drawing *drawing, ft_gp_branches *branches);
+// The climb to where most is expected, for a trial of this number that has the values of fixed [axes] already (NaN: free). Points into all of these.
+ft_gp_climb ft_gp_climb_of(ft_gp_drawing *drawing, const ft_gp_branches *branches, const double *fixed, int64_t number);
 
 #endif

@@ -258,23 +258,27 @@ ft_status ft_gp_prepare(ft_gp_drawing *d, int name, int distribution) {
 
 // ---- a draw ---------------------------------------------------------------------------------------------------------
 
+ft_gp_climb ft_gp_climb_of(ft_gp_drawing *d, const ft_gp_branches *branches, const double *fixed, int64_t number) {
+    return (ft_gp_climb){.trials = d->trials,
+                         .axes = &d->axes,
+                         .branches = branches,
+                         .acquisition = &d->acquisition,
+                         .fixed = fixed,
+                         .elite = d->elite,
+                         .elites = d->elites,
+                         .seed = d->options->seed,
+                         .number = number,
+                         .candidates = d->options->candidates,
+                         .starts = d->options->starts};
+}
+
 static ft_status climb(drawing *d, const ft_gp_branches *branches, double **point, int *branch) {
     const size_t axes = (size_t)d->axes.count + 1;
     double *fixed = ft_arena_alloc(&d->arena, 2 * axes * sizeof *fixed);
     if (fixed == NULL) return FT_NO_MEMORY;
     *point = fixed + axes;
     ft_gp_point(&d->axes, &d->trials->trial[d->number], false, fixed);
-    const ft_gp_climb c = {.trials = d->trials,
-                           .axes = &d->axes,
-                           .branches = branches,
-                           .acquisition = &d->acquisition,
-                           .fixed = fixed,
-                           .elite = d->elite,
-                           .elites = d->elites,
-                           .seed = d->options->seed,
-                           .number = d->number,
-                           .candidates = d->options->candidates,
-                           .starts = d->options->starts};
+    const ft_gp_climb c = ft_gp_climb_of(d, branches, fixed, d->number);
     return ft_gp_climb_run(&c, &d->arena, *point, branch);
 }
 

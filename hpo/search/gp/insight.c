@@ -141,17 +141,7 @@ static ft_status climb(const ft_gp_insight *in, ft_arena *arena, double **point,
     *point = fixed + axes;
     for (size_t a = 0; a < axes; a++)
         fixed[a] = NAN;
-    const ft_gp_climb c = {.trials = d->trials,
-                           .axes = &d->axes,
-                           .branches = in->branches,
-                           .acquisition = &in->drawing->acquisition,
-                           .fixed = fixed,
-                           .elite = d->elite,
-                           .elites = d->elites,
-                           .seed = d->options->seed,
-                           .number = d->trials->count,
-                           .candidates = d->options->candidates,
-                           .starts = d->options->starts};
+    const ft_gp_climb c = ft_gp_climb_of(in->drawing, in->branches, fixed, d->trials->count);
     return ft_gp_climb_run(&c, arena, *point, branch);
 }
 

@@ -26,17 +26,7 @@ static ft_status find_points(ft_gp_drawing *d, looking *l) {
     for (size_t a = 0; a < axes; a++)
         fixed[a] = NAN;
     FT_TRY(ft_gp_all_branches(d, &branches));
-    ft_gp_climb climb = {.trials = d->trials,
-                         .axes = &d->axes,
-                         .branches = &branches,
-                         .acquisition = &d->acquisition,
-                         .fixed = fixed,
-                         .elite = d->elite,
-                         .elites = d->elites,
-                         .seed = d->options->seed,
-                         .number = d->trials->count,
-                         .candidates = d->options->candidates,
-                         .starts = d->options->starts};
+    ft_gp_climb climb = ft_gp_climb_of(d, &branches, fixed, d->trials->count);
     int branch, more;
     memcpy(l->points, d->elite, axes * sizeof *l->points);
     FT_TRY(ft_gp_climb_run(&climb, &d->arena, l->points + axes, &branch));
