@@ -4,6 +4,7 @@
 #include "engine/chat/syntax.h"
 #include "engine/chat/values.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,8 +174,9 @@ static ft_status lex_string(ft_chat_lexer *l) {
 }
 
 static ft_status lex_number(ft_chat_lexer *l) {
+    enum { LONGEST = 17, SHOWN = 32 }; // a 64-bit integer of so many characters is exact
     const char *p = l->at;
-    char digits[64];
+    char digits[LONGEST + 1] = "";
     while (p < l->end && is_digit((unsigned char)*p))
         p++;
     l->token.is_real = p + 1 < l->end && *p == '.' && is_digit((unsigned char)p[1]);
@@ -189,13 +191,16 @@ static ft_status lex_number(ft_chat_lexer *l) {
                 p++;
         }
     }
-    if (p < l->end && (is_name((unsigned char)*p) || p - l->at > 17))
-        return ft_chat_fail(l->where, l->line, "numbers like %.*s are not supported", (int)(p - l->at) + 1, l->at);
-    memcpy(digits, l->at, (size_t)(p - l->at));
-    digits[p - l->at] = '\0';
+    const bool goes_on = p < l->end && is_name((unsigned char)*p), fits = p - l->at <= LONGEST;
+    if (fits) memcpy(digits, l->at, (size_t)(p - l->at));
+    l->token.real = strtod(digits, NULL);
+    if (goes_on || !fits || !isfinite(l->token.real)) {
+        const ptrdiff_t length = p - l->at + goes_on;
+        return ft_chat_fail(l->where, l->line, "numbers like %.*s%s are not supported", (int)(length > SHOWN ? SHOWN : length), l->at,
+                            length > SHOWN ? "..." : "");
+    }
     l->token.kind = FT_CHAT_NUMBER;
     l->token.integer = strtoll(digits, NULL, 10);
-    l->token.real = strtod(digits, NULL);
     l->at = p;
     return FT_OK;
 }

@@ -16,6 +16,8 @@
 #define VECTORS FT_TEST_VECTORS "/chat/"
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+#define DIGITS_20 "12345678901234567890"
+
 static json_t *values;
 
 static ft_status render(const char *source, size_t length, const json_t *variables, ft_chat_text *text) {
@@ -106,6 +108,12 @@ static void test_refusals(void **state) {
         {"{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}", "line 1", "steps"},
         {"{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "line 1", "more than"},
         {"{{ x\n", "line 1", "a tag without its end"},
+        {"\n{% " DIGITS_20 DIGITS_20 DIGITS_20 DIGITS_20, "line 2", "numbers like 12345678901234567890123456789012... are not supported"},
+        {"{{ " DIGITS_20 " }}", "line 1", "numbers like " DIGITS_20 " are not supported"},
+        {"{{ 12", "line 1", "a tag without its end"},
+        {"{{ 12k }}", "line 1", "numbers like 12k are not supported"},
+        {"{{ 1e400 }}", "line 1", "numbers like 1e400 are not supported"},
+        {"{{ 1e300 * 1e300 }}", "line 1", "a number that is not finite"},
         {"\xFF", "file", "not valid UTF-8"},
     };
     json_t *nothing = json_object();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD_DIRECTORY [SECONDS] [TARGET...] - builds the fuzz targets (or those named) with clang and runs each for
 # SECONDS (20), from its seeds (seeds/TARGET) and from what earlier runs found, one on each core at a time. One line a target;
-# error on a finding.
+# error on a finding, which is said last.
 set -euo pipefail
 
 build=${1:?usage: run.sh BUILD_DIRECTORY [SECONDS] [TARGET...]}
@@ -31,10 +31,21 @@ run_one() {
         rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
         echo "ok    $name: $runs inputs in $seconds s, $rate a second, $(find "$corpus" -type f | wc -l) kept"
     else
-        echo "FOUND $name: $(grep -m1 -E '^SUMMARY|ERROR' "$log" || true), see $log and $build/findings"
+        { # kept for the end, with all that is needed elsewhere: CI's files are gone and the first lines of its output may be
+            echo "FOUND $name: $(grep -m1 -E '^SUMMARY|ERROR' "$log" || true), see $log and $build/findings"
+            grep -m1 -A12 -E '^ +#0 ' "$log" | cut -c 1-150 || true
+            for file in "$build/findings/$name-"*; do
+                if [ "$file" -nt "$build/began" ]; then echo "  its first bytes, base64: $(head -c 3000 "$file" | base64 -w 0)"; fi
+            done
+        } >"$build/findings/said-$name"
         return 1
     fi
 }
 export -f run_one
 export build seconds here
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I NAME bash -c 'run_one NAME'
+rm -f "$build"/findings/said-*
+touch "$build/began"
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I NAME bash -c 'run_one NAME' || {
+    cat "$build"/findings/said-*
+    exit 1
+}
