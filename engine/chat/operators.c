@@ -64,7 +64,11 @@ ft_status ft_chat_item(const value *v, const value *index, value *out) {
     if (v->kind == FT_CHAT_UNDEFINED) return ft_chat_undefined(v);
     if (index->kind != FT_CHAT_JSON)
         return index->kind == FT_CHAT_UNDEFINED ? ft_chat_undefined(index) : ft_fail(FT_INVALID, NULL, "%s is no index", ft_chat_type_name(index));
-    if (json_is_string(index->json)) return ft_chat_member(v, json_string_value(index->json), true, out);
+    if (json_is_string(index->json)) {
+        FT_TRY(ft_chat_member(v, json_string_value(index->json), true, out));
+        if (out->kind == FT_CHAT_UNDEFINED) out->name = json_incref(index->json);
+        return FT_OK;
+    }
     *out = (value){.that = "an item"};
     if (v->kind != FT_CHAT_JSON || !ft_chat_integer(index->json, &i)) return FT_OK;
     const json_int_t count =

@@ -10,6 +10,7 @@
 
 void ft_chat_value_free(ft_chat_value *value) {
     json_decref(value->json);
+    json_decref(value->name);
     *value = (ft_chat_value){0};
 }
 
@@ -22,6 +23,7 @@ ft_status ft_chat_string(const char *text, size_t length, ft_chat_value *out) { 
 
 ft_chat_value ft_chat_value_copy(const ft_chat_value *value) {
     json_incref(value->json);
+    json_incref(value->name);
     return *value;
 }
 

@@ -22,6 +22,7 @@ typedef struct ft_chat_value {
     ft_chat_value_kind kind;
     json_t *json;     // JSON, NAMESPACE: a reference of its own
     const void *that; // LOOP, MACRO_VALUE; UNDEFINED: its name, for messages
+    json_t *name;     // UNDEFINED: a reference to the string that `that` lies in, where the template does not hold it
 } ft_chat_value;
 
 void ft_chat_value_free(ft_chat_value *value); // {0} is fine

@@ -113,6 +113,8 @@ static void test_refusals(void **state) {
         {"{{ 12", "line 1", "a tag without its end"},
         {"{{ 12k }}", "line 1", "numbers like 12k are not supported"},
         {"{{ 1e400 }}", "line 1", "numbers like 1e400 are not supported"},
+        {"{{ {'a': 1}['a' ~ 'b'].c }}", "line 1", "\"ab\" is undefined"},
+        {"{% set key = {'a': 1}['a' ~ 'b'] %}{% set other = key %}{{ other.c }}", "line 1", "\"ab\" is undefined"},
         {"{{ 1e300 * 1e300 }}", "line 1", "a number that is not finite"},
         {"\xFF", "file", "not valid UTF-8"},
     };
