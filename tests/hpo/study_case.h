@@ -248,6 +248,14 @@ static char base[] = "[model]\npath = .\n[data]\ntrain = data.tsv\nvalidation = 
 
 #define MORE(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+// A fresh directory with what tune.ini names, entered.
+static int set_up_study(void **state) {
+    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
+    write_file("data.tsv", "text\tlabel\n");
+    write_file("tune.ini", base);
+    return 0;
+}
+
 // Where studies are when they are not in their directories (storage/test_postgres.sh).
 static const char *test_storage(void) { return getenv("FT_TEST_STORAGE"); }
 
@@ -412,6 +420,25 @@ static inline double undisturbed(const opened *o, const ft_trial *t, int64_t ste
                              .batch_size = batches[(int)param_value(o, t, "train.batch_size")],
                              .weight_decay = param_value(o, t, "train.weight_decay")}};
     return score(&c, step);
+}
+
+// Every trial ended once, with the value of a trainer that nobody disturbs.
+static inline void all_well(const char *name, int64_t trials) {
+    opened o = look(name);
+    assert_int_equal(o.trials->count, trials);
+    for (int64_t i = 0; i < trials; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        ft_config c;
+        char file[200];
+        snprintf(file, sizeof file, "trials/%05lld/config.ini", (long long)i);
+        const char *path = in_study(name, file);
+        ok(ft_study_config_load(&c, 1, &path, 0, NULL));
+        if (t->state != FT_COMPLETE) fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
+        assert_true(fabs(t->values[0] - score(&c, c.train.max_steps)) < 1e-15);
+        assert_int_equal(t->report_count, c.train.max_steps / 10);
+        ft_config_free(&c);
+    }
+    leave(&o);
 }
 
 static int64_t best_of(const opened *o) {

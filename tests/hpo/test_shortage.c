@@ -64,9 +64,7 @@ static int wait_a_little(void *unused, int times) {
 int sqlite3_busy_timeout(sqlite3 *db, int ms) { return sqlite3_busy_handler(db, ms > 0 ? wait_a_little : NULL, NULL); }
 
 static int set_up(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
-    write_file("tune.ini", base);
+    if (set_up_study(state) != 0) return 1;
     return sqlite3_auto_extension((void (*)(void))limit_pages) == SQLITE_OK ? 0 : 1;
 }
 

@@ -489,13 +489,6 @@ static void test_foreign_studies(void **state) {
     ft_arena_free(&arena);
 }
 
-static int set_up(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
-    write_file("tune.ini", base);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     be_a_worker(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -519,5 +512,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_foreign_trials),
         cmocka_unit_test(test_foreign_studies),
     };
-    return cmocka_run_group_tests(tests, set_up, remove_scratch);
+    return cmocka_run_group_tests(tests, set_up_study, remove_scratch);
 }

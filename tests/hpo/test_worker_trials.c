@@ -3,13 +3,6 @@
 // that loses a trial with it.
 #include "study_case.h"
 
-static int set_up(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
-    write_file("tune.ini", base);
-    return 0;
-}
-
 static long worker_of(const char *name, int64_t trial) {
     char file[64];
     long pid = 0;
@@ -60,5 +53,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_three_trials_each),
         cmocka_unit_test(test_one_trial_each_in_three_slots),
     };
-    return cmocka_run_group_tests(tests, set_up, remove_scratch);
+    return cmocka_run_group_tests(tests, set_up_study, remove_scratch);
 }

@@ -11,32 +11,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-static int set_up_workers(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
-    write_file("tune.ini", base);
-    return 0;
-}
-
-// Every trial ended once, with the value of a trainer that nobody disturbs.
-static void all_well(const char *name, int64_t trials) {
-    opened o = look(name);
-    assert_int_equal(o.trials->count, trials);
-    for (int64_t i = 0; i < trials; i++) {
-        const ft_trial *t = &o.trials->trial[i];
-        ft_config c;
-        char file[200];
-        snprintf(file, sizeof file, "trials/%05lld/config.ini", (long long)i);
-        const char *path = in_study(name, file);
-        ok(ft_study_config_load(&c, 1, &path, 0, NULL));
-        if (t->state != FT_COMPLETE) fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
-        assert_true(fabs(t->values[0] - score(&c, c.train.max_steps)) < 1e-15);
-        assert_int_equal(t->report_count, c.train.max_steps / 10);
-        ft_config_free(&c);
-    }
-    leave(&o);
-}
-
 static const char *study_attribute(opened *o, const char *key) { return attribute(o, FT_STUDY_ATTRIBUTE, key); }
 
 static void test_four_workers(void **state) {
@@ -616,5 +590,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_soak),
         cmocka_unit_test(test_stopped_and_continued),
     };
-    return cmocka_run_group_tests(tests, set_up_workers, remove_scratch);
+    return cmocka_run_group_tests(tests, set_up_study, remove_scratch);
 }

@@ -363,12 +363,11 @@ static void test_nothing_to_learn(void **state) {
 }
 
 static int set_up(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
+    if (set_up_study(state) != 0) return 1;
     char text[2000];
     const char *steps = strstr(base, "max_steps");
     snprintf(text, sizeof text, "%.*slearning_rate = 3e-4\nbatch_size = 16\n%s", (int)(steps - base), base, steps);
-    write_file("tune.ini", text);
+    write_file("tune.ini", text); // in place of it
     return 0;
 }
 

@@ -205,13 +205,6 @@ static void test_refused(void **state) {
     assert_false(ft_path_exists("studies/none"));
 }
 
-static int set_up(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
-    write_file("tune.ini", base);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     be_a_worker(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -219,5 +212,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_left_paused), cmocka_unit_test(test_budget),  cmocka_unit_test(test_queue),
         cmocka_unit_test(test_others),      cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, remove_scratch);
+    return cmocka_run_group_tests(tests, set_up_study, remove_scratch);
 }

@@ -248,13 +248,6 @@ static void test_refused(void **state) {
     thaws_to("searched", 0, 90, FT_INVALID, "train.max_steps is a parameter of this study");
 }
 
-static int set_up(void **state) {
-    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
-    write_file("data.tsv", "text\tlabel\n");
-    write_file("tune.ini", base);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     be_a_worker(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -268,5 +261,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, remove_scratch);
+    return cmocka_run_group_tests(tests, set_up_study, remove_scratch);
 }
