@@ -2,6 +2,7 @@
 #include "tests/emulator/simt/fragment.h"
 
 #include <cstring>
+#include <list>
 #include <vector>
 
 namespace simt {
@@ -16,7 +17,7 @@ struct queued : tensor_product {
 struct span {
     unsigned first, count;
 };
-std::vector<queued> products;
+std::list<queued> products;
 std::vector<span> taken;
 
 bool meet(unsigned a, unsigned of_a, unsigned b, unsigned of_b) { return a < b + of_b && b < a + of_a; }
@@ -84,17 +85,17 @@ bool tensor_queue_product(unsigned to, uint64_t a, uint64_t b, unsigned kind, bo
         adds_to_one = true;
     }
     if (!adds_to_one) tensor_must_be_still(to, count, where);
-    queued p{{to, count, a, b, kind, add}, {}, {}};
+    products.push_back({{to, count, a, b, kind, add}, {}, {}}); // first, for a fault leaves this stack as it is: what is only there is lost
+    queued &p = products.back();
     const bool is_half = (kind >> 7 & 7) == 0;
     read(p.left, a, 128, kind >> 15 & 1, is_half, where);
     read(p.right, b, count, kind >> 16 & 1, is_half, where);
-    products.push_back(p);
     return adds_to_one;
 }
 
 tensor_product tensor_take_product() {
     const queued p = products.front();
-    products.erase(products.begin());
+    products.pop_front();
     for (unsigned c = 0; c < p.count; c++)
         for (unsigned row = 0; row < 128; row++) {
             float sum = p.add ? tensor_cells[p.first + c][row] : 0.0f;
