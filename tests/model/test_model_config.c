@@ -444,6 +444,7 @@ static void test_refused(void **state) {
     refused("\"hidden_dropout_prob\": 1", "\"hidden_dropout_prob\" must be at least 0 and below 1, not 1");
     refused("\"classifier_dropout\": -0.1", "\"classifier_dropout\" must be at least 0 and below 1, not -0.1");
     refused("\"layer_norm_eps\": 0", "\"layer_norm_eps\" must be above 0 and below 1, not 0");
+    refused("\"layer_norm_eps\": 1e-46", "\"layer_norm_eps\" must be above 0 and below 1, not 1e-46"); // which is 0 in fp32
     refused("\"hidden_act\": 3", "\"hidden_act\" must be a string, not 3");
     refused("\"hidden_act\": \"gelu_nwe\"", "unknown activation 'gelu_nwe', the nearest known one is 'gelu_new'");
     assert_string_equal(ft_error_where(), "config.json: \"hidden_act\"");

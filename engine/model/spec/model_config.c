@@ -134,7 +134,7 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
         if (numbers[i].key == NULL) continue;
         FT_TRY(ft_json_number(c->json, path, numbers[i].key, numbers[i].fallback, numbers[i].out));
         double value = *numbers[i].out;
-        if (value < 0 || value >= 1 || (numbers[i].positive && value == 0))
+        if (value < 0 || value >= 1 || (numbers[i].positive && (float)value == 0)) // as it is computed with
             return ft_fail(FT_INVALID, path, "\"%s\" must be %s and below 1, not %g", numbers[i].key,
                            numbers[i].positive ? "above 0" : "at least 0", value);
     }
