@@ -99,7 +99,8 @@ static ft_status take_row(building *b, int64_t row, ft_dataset *d) {
     FT_TRY(make_room(b, d));
     memcpy(d->ids + d->tokens, t->ids.ids, t->ids.count * sizeof *d->ids);
     for (size_t i = 0; i < t->ids.count; i++) {
-        if (t->types.ids[i] < 0 || t->types.ids[i] > UINT8_MAX) return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", t->types.ids[i]);
+        if (t->types.ids[i] < 0 || t->types.ids[i] > UINT8_MAX)
+            return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", t->types.ids[i]);
         d->types[d->tokens + (int64_t)i] = (uint8_t)t->types.ids[i];
     }
     if (d->questions != NULL) FT_TRY(ft_question_set_tokens(d->questions, d->tokens, t->begin.ids, t->end.ids, t->ids.count));

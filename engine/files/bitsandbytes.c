@@ -71,7 +71,8 @@ static ft_status need(const finder *f, int length, const char *suffix, const cha
 
 // The bytes of a view are not all there: what is read as it lies must be no view.
 static ft_status check_dense(const finder *f, const ft_safetensor *t) {
-    return t->strides == NULL ? FT_OK : ft_fail(FT_INVALID, f->path, "tensor %s is a view of other data, which what bitsandbytes writes never is", t->name);
+    if (t->strides == NULL) return FT_OK;
+    return ft_fail(FT_INVALID, f->path, "tensor %s is a view of other data, which what bitsandbytes writes never is", t->name);
 }
 
 // The first tensor behind the matrix whose name goes on so; names are sorted.

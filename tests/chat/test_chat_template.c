@@ -115,7 +115,8 @@ static void test_refusals(void **state) {
         {"{% set ns = namespace(l=[1]) %}{% for i in range(40) %}{% set ns.l = ns.l + ns.l %}{% endfor %}", "line 1", "steps"},
         {"{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}"
          "{{ ns.a == ns.b }}", "line 1", "steps"},
-        {"{% set l = range(99999) %}{% set m = l|map('string')|list %}{% for i in l %}{{ m|map('trim')|list|length }}{% endfor %}", "line 1", "steps"},
+        {"{% set l = range(99999) %}{% set m = l|map('string')|list %}{% for i in l %}{{ m|map('trim')|list|length }}{% endfor %}",
+         "line 1", "steps"},
         {"{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s.strip(ns.s) }}", "line 1", "steps"},
         {"{{ x\n", "line 1", "a tag without its end"},
         {"\n{% " DIGITS_20 DIGITS_20 DIGITS_20 DIGITS_20, "line 2", "numbers like 12345678901234567890123456789012... are not supported"},
@@ -230,6 +231,7 @@ static void test_open(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_refusals), cmocka_unit_test(test_long), cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_long), cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

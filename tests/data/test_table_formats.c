@@ -384,8 +384,10 @@ static void glue_quotes(void **state) {
 
 // Lines are those of the ids, numbers too; what is no list of answers is no "no answer".
 static void squad(void **state) {
-#define QUESTION(id, answers) "{\"data\": [{\"paragraphs\": [\n{\"context\": \"12 a\", \"qas\": [{\"id\": " id ", \"question\": \"q\", \"answers\": " answers "}]}]}]}"
-    static const ft_table_request questions = {.format = FT_FORMAT_SQUAD, .text = "", .label = "", .id = "", .need = FT_LABEL_REQUIRED, .questions = true, .empty_labels = true};
+#define QUESTION(id, answers) \
+    "{\"data\": [{\"paragraphs\": [\n{\"context\": \"12 a\", \"qas\": [{\"id\": " id ", \"question\": \"q\", \"answers\": " answers "}]}]}]}"
+    static const ft_table_request questions = {.format = FT_FORMAT_SQUAD, .text = "", .label = "", .id = "",
+                                               .need = FT_LABEL_REQUIRED, .questions = true, .empty_labels = true};
     static const char text[] = "{\"data\": [{\"paragraphs\": [\n{\"context\": \"12 a\", \"qas\": [\n"
                                "{\"id\": \"a\", \"question\": \"12\", \"answers\": []},\n"
                                "{\"id\" : 12, \"question\": \"13\", \"answers\": [{\"text\": \"12\", \"answer_start\": 0}]},\n"

@@ -86,8 +86,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     memcpy(data, input + 1, length);
     static const char *const labels[] = {"", "c", "c, d"};
     if (how >= 216 && length > 0) { // what the texts are for, by their usual columns
-        const ft_table_request task = {.empty_labels = how % 2 == 1, .text = "", .label = "", .words = how / 2 % 4 == 0, .questions = how / 2 % 4 == 1,
-                                       .language = how / 2 % 4 == 2, .prompts = how / 2 % 4 == 2, .pictures = how / 2 % 4 == 3, .plain = how / 8 % 2 == 1,
+        const ft_table_request task = {.empty_labels = how % 2 == 1, .text = "", .label = "", .plain = how / 8 % 2 == 1,
+                                       .words = how / 2 % 4 == 0, .questions = how / 2 % 4 == 1, .language = how / 2 % 4 == 2,
+                                       .prompts = how / 2 % 4 == 2, .pictures = how / 2 % 4 == 3,
                                        .need = (ft_table_label)(how / 16 % 3)};
         read_task(data, length, &task);
         return 0;

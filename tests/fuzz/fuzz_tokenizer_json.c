@@ -64,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         free(text.text);
     }
     ft_token_ids pair = {0}, types = {0};
-    const ft_status status = ft_tokenizer_encode_pair(t, (const char *)data, size / 2, (const char *)data, size, 16, FT_TRUNCATE_LONGEST_FIRST, &pair, &types);
+    const ft_status status = ft_tokenizer_encode_pair(t, (const char *)data, size / 2, (const char *)data, size, 16,
+                                                      FT_TRUNCATE_LONGEST_FIRST, &pair, &types);
     if (status == FT_OK ? pair.count > 16 || types.count != pair.count : status != FT_INVALID) abort(); // its special tokens alone may be more
     free(pair.ids);
     free(types.ids);

@@ -54,7 +54,8 @@ static void check_weights(const ft_weights *weights) {
         int64_t elements = 1;
         for (int d = 0; d < t->rank; d++) elements *= t->shape[d];
         const int64_t count = elements < 64 ? elements : 64;
-        const bool numbers = ft_weights_packed(weights, i) != NULL || t->dtype == FT_F32 || t->dtype == FT_BF16 || t->dtype == FT_F16 || t->dtype == FT_F64;
+        const bool numbers = ft_weights_packed(weights, i) != NULL || t->dtype == FT_F32 || t->dtype == FT_BF16 ||
+                             t->dtype == FT_F16 || t->dtype == FT_F64;
         check(ft_weights_find(weights, t->name) == i);
         check((ft_weights_part_to_f32(weights, i, 0, count, out) == FT_OK) == numbers);
         check((ft_weights_part_to_f32(weights, i, elements - count, count, out) == FT_OK) == numbers);
@@ -65,7 +66,8 @@ static void check_weights(const ft_weights *weights) {
 // By what it begins with.
 static const char *name_of(const uint8_t *input, size_t size) {
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors", "pytorch_model.bin"};
-    return size >= 4 && (memcmp(input, "PK", 2) == 0 || input[0] == 0x80) ? names[2] : size > 8 && input[8] == '{' && input[1] <= 0x20 ? names[1] : names[0];
+    if (size >= 4 && (memcmp(input, "PK", 2) == 0 || input[0] == 0x80)) return names[2];
+    return size > 8 && input[8] == '{' && input[1] <= 0x20 ? names[1] : names[0];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {

@@ -471,7 +471,8 @@ static void test_importers(void **state) {
     }
     // A class whose unknown piece is by number, and a file with fewer pieces.
     clear_scratch();
-    static const char one[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]]}}", albert[] = "{\"tokenizer_class\":\"AlbertTokenizer\"}";
+    static const char one[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]]}}",
+                      albert[] = "{\"tokenizer_class\":\"AlbertTokenizer\"}";
     write_file("tokenizer.json", one, sizeof one - 1);
     write_file("tokenizer_config.json", albert, sizeof albert - 1);
     assert_int_equal(ft_tokenizer_open_rules(scratch, FT_RULES_TRANSFORMERS, &t), FT_INVALID);

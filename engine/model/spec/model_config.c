@@ -44,8 +44,8 @@ static ft_status read_padding(ft_model_config *c, const char *path) {
     int64_t fallback = none ? -1 : c->family->defaults.padding;
     FT_TRY(ft_json_int(c->json, path, "pad_token_id", fallback, 0, c->vocab_size - 1, &c->pad_token_id));
     if (c->pad_token_id >= c->vocab_size)
-        return ft_fail(FT_INVALID, path, "\"pad_token_id\" is missing, and that of %s, %lld, is beyond the %lld tokens of \"vocab_size\"", c->model_type,
-                       (long long)c->pad_token_id, (long long)c->vocab_size);
+        return ft_fail(FT_INVALID, path, "\"pad_token_id\" is missing, and that of %s, %lld, is beyond the %lld tokens of \"vocab_size\"",
+                       c->model_type, (long long)c->pad_token_id, (long long)c->vocab_size);
     c->max_position_embeddings = c->position_rows;
     if (c->family->position_rule != FT_POSITIONS_BEHIND_PADDING) return FT_OK;
     if (none) return ft_fail(FT_INVALID, path, "\"pad_token_id\" must not be null: positions are counted from it");
