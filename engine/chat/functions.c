@@ -39,7 +39,7 @@ static ft_status need_string(const ft_chat_value *value, const char *function, c
 ft_status ft_chat_items(const ft_chat_value *value, json_t **list) {
     const json_t *json = value->json;
     *list = NULL;
-    if (value->kind == FT_CHAT_JSON && json_is_array(json)) return *list = json_incref((json_t *)json), FT_OK;
+    if (value->kind == FT_CHAT_JSON && json_is_array(json)) return ft_chat_work(json_array_size(json)), *list = json_incref((json_t *)json), FT_OK;
     if (value->kind != FT_CHAT_UNDEFINED && (value->kind != FT_CHAT_JSON || (!json_is_object(json) && !json_is_string(json))))
         return ft_fail(FT_INVALID, NULL, "%s has no items", ft_chat_type_name(value));
     json_t *out = json_array();
@@ -47,10 +47,13 @@ ft_status ft_chat_items(const ft_chat_value *value, json_t **list) {
     if (value->kind == FT_CHAT_JSON && json_is_object(json)) {
         const char *key;
         json_t *item;
-        json_object_foreach((json_t *)json, key, item) failed = failed || json_array_append_new(out, json_string_nocheck(key)) != 0;
+        json_object_foreach((json_t *)json, key, item) {
+            if (!ft_chat_work(100 + strlen(key))) break;
+            failed = failed || json_array_append_new(out, json_string_nocheck(key)) != 0;
+        }
     } else if (value->kind == FT_CHAT_JSON) {
         const unsigned char *p = (const unsigned char *)json_string_value(json), *end = p + json_string_length(json);
-        while (p < end && !failed) {
+        while (p < end && !failed && ft_chat_work(100)) {
             const char *start = (const char *)p;
             ft_utf8_next(&p);
             failed = json_array_append_new(out, json_stringn_nocheck(start, (size_t)((const char *)p - start))) != 0;
@@ -275,9 +278,10 @@ static ft_status to_json(const ft_chat_value *v, const ft_chat_arguments *a, ft_
     json_int_t indent = -1;
     FT_TRY(ft_chat_take(a, "tojson", 4, NAMES, given));
     for (int i = 0; i < 4; i++) {
-        if (given[i] == NULL || given[i]->kind != FT_CHAT_JSON || !ft_chat_value_true(given[i])) continue; // as without it
-        if (i != 1 || !ft_chat_integer(given[i]->json, &indent) || indent > 16)
+        if (given[i] == NULL || given[i]->kind != FT_CHAT_JSON || json_is_null(given[i]->json)) continue; // as without it
+        if (i == 1 ? !ft_chat_integer(given[i]->json, &indent) || indent > 16 : ft_chat_value_true(given[i]))
             return ft_fail(FT_INVALID, NULL, "tojson is not supported with this \"%s\"", NAMES[i]);
+        if (i == 1 && indent < 0) indent = 0; // lines, without blanks in front
     }
     if (v->kind != FT_CHAT_JSON)
         return v->kind == FT_CHAT_UNDEFINED ? ft_chat_undefined(v) : ft_fail(FT_INVALID, NULL, "%s is no JSON", ft_chat_type_name(v));
@@ -319,7 +323,7 @@ static ft_status join(const ft_chat_value *v, const ft_chat_arguments *a, ft_cha
     FT_TRY(ft_chat_items(v, &list));
     ft_chat_buffer text = {0};
     ft_status status = FT_OK;
-    for (size_t i = 0; status == FT_OK && i < json_array_size(list); i++) {
+    for (size_t i = 0; status == FT_OK && i < json_array_size(list) && ft_chat_work(20); i++) {
         ft_chat_value item = {.kind = FT_CHAT_JSON, .json = json_incref(json_array_get(list, i))}, part = {0};
         if (attribute != NULL) member_of(item.json, attribute, &part);
         if (i > 0) status = ft_chat_put(&text, between, length);
@@ -349,16 +353,15 @@ static ft_status reverse(const ft_chat_value *v, ft_chat_value *out) {
     const bool text = ft_chat_is_string(v);
     json_t *turned = json_array();
     bool failed = turned == NULL;
-    for (size_t i = json_array_size(list); i-- > 0 && !failed;)
+    for (size_t i = json_array_size(list); i-- > 0 && !failed && ft_chat_work(10);)
         failed = json_array_append(turned, json_array_get(list, i)) != 0;
     json_decref(list);
     if (failed) {
         json_decref(turned);
         return ft_fail_memory(0, "a chat template's value");
     }
-    *out = (ft_chat_value){.kind = FT_CHAT_JSON, .json = turned};
-    if (!text) return FT_OK;
-    ft_chat_value letters = *out;
+    ft_chat_value letters = {.kind = FT_CHAT_JSON, .json = turned};
+    if (!text) return *out = letters, FT_OK;
     const ft_status status = join(&letters, &(ft_chat_arguments){0}, out);
     ft_chat_value_free(&letters);
     return status;
@@ -413,7 +416,7 @@ static ft_status choose(const ft_chat_value *v, const ft_chat_arguments *a, bool
     FT_TRY(ft_chat_items(v, &list));
     json_t *kept = json_array();
     ft_status status = kept != NULL ? FT_OK : ft_fail_memory(0, "a chat template's value");
-    for (size_t i = 0; status == FT_OK && i < json_array_size(list); i++) {
+    for (size_t i = 0; status == FT_OK && i < json_array_size(list) && ft_chat_work(20); i++) {
         ft_chat_value item = {.kind = FT_CHAT_JSON, .json = json_incref(json_array_get(list, i))};
         bool yes;
         if (by_member) {
@@ -448,7 +451,7 @@ static ft_status map(const ft_chat_value *v, const ft_chat_arguments *a, ft_chat
     FT_TRY(ft_chat_items(v, &list));
     json_t *made = json_array();
     ft_status status = made != NULL ? FT_OK : ft_fail_memory(0, "a chat template's value");
-    for (size_t i = 0; status == FT_OK && i < json_array_size(list); i++) {
+    for (size_t i = 0; status == FT_OK && i < json_array_size(list) && ft_chat_work(60); i++) {
         ft_chat_value item = {.kind = FT_CHAT_JSON, .json = json_incref(json_array_get(list, i))}, part = {0};
         if (by_member)
             member_of(item.json, path, &part);

@@ -72,6 +72,7 @@ static ft_status strip(int id, text s, const ft_chat_arguments *a, ft_chat_value
 }
 
 static ft_status append(json_t *list, const char *at, size_t length) {
+    if (!ft_chat_work(100 + length)) return ft_chat_work_status();
     return json_array_append_new(list, json_stringn_nocheck(at, length)) == 0 ? FT_OK : ft_fail_memory(length, "a chat template's value");
 }
 
@@ -144,6 +145,7 @@ static ft_status starts(int id, text s, const ft_chat_arguments *a, ft_chat_valu
     if (given[0] != NULL && given[0]->kind == FT_CHAT_JSON && json_is_array(given[0]->json)) {
         for (size_t i = 0; i < json_array_size(given[0]->json); i++) {
             const json_t *one = json_array_get(given[0]->json, i);
+            if (!ft_chat_work(10 + json_string_length(one) / 16)) break;
             if (!json_is_string(one)) return ft_fail(FT_INVALID, NULL, ".%s() takes strings", METHODS[id]);
             yes = yes || has_end(s, json_string_value(one), json_string_length(one), id == STARTSWITH);
         }
@@ -242,6 +244,7 @@ static ft_status of_object(int id, const ft_chat_value *v, const ft_chat_argumen
     const char *key;
     bool failed = list == NULL;
     json_object_foreach(v->json, key, item) {
+        if (!ft_chat_work(200 + strlen(key))) break;
         json_t *one = id == KEYS ? json_string_nocheck(key) : id == VALUES ? json_incref(item) : json_pack("[s, O]", key, item);
         failed = failed || one == NULL || json_array_append(list, one) != 0;
         json_decref(one);

@@ -97,7 +97,7 @@ ft_status ft_chat_slice(const value *v, const json_int_t given[3], const bool th
     }
     json_t *kept = json_array();
     bool failed = kept == NULL;
-    for (json_int_t i = bound[0]; step != 0 && !failed && (step > 0 ? i < bound[1] : i > bound[1]);) {
+    for (json_int_t i = bound[0]; step != 0 && !failed && (step > 0 ? i < bound[1] : i > bound[1]) && ft_chat_work(10);) {
         failed = json_array_append(kept, json_array_get(items, (size_t)i)) != 0;
         if (__builtin_add_overflow(i, step, &i)) break;
     }
@@ -153,6 +153,7 @@ static bool real_of(const json_t *v, double *out) {
 }
 
 static ft_status add_lists(const json_t *a, const json_t *b, value *out) {
+    if (!ft_chat_work(20 * (json_array_size(a) + json_array_size(b)))) return ft_chat_work_status();
     json_t *list = json_copy((json_t *)a);
     if (list == NULL || json_array_size(list) != json_array_size(a) || json_array_extend(list, (json_t *)b) != 0) {
         json_decref(list);

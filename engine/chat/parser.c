@@ -1,6 +1,9 @@
 // parser.c - expressions, from tokens to a tree, by Jinja's grammar. What is not known is refused here, by name, before anything is rendered.
 #include "engine/chat/parser.h"
 
+#include "engine/chat/values.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 typedef ft_chat_node node;
@@ -159,18 +162,14 @@ static ft_status word(ft_chat_parser *p, node **out) {
 }
 
 static ft_status string(ft_chat_parser *p, node *n) {
-    json_t *value = json_stringn(p->lexer.token.text, p->lexer.token.length);
-    if (value == NULL) return ft_chat_fail(p->lexer.where, n->line, "a string that is not valid UTF-8");
-    ft_status status = ft_chat_parse_advance(p);
+    ft_chat_buffer text = {0};
+    ft_status status = FT_OK;
     while (status == FT_OK && p->lexer.token.kind == FT_CHAT_STRING) { // strings side by side are one
-        json_t *joined = json_sprintf("%s%s", json_string_value(value), p->lexer.token.text);
-        json_decref(value);
-        value = joined;
-        if (value == NULL) return ft_fail_memory(0, "a chat template");
-        status = ft_chat_parse_advance(p);
+        status = ft_chat_put(&text, p->lexer.token.text, p->lexer.token.length);
+        if (status == FT_OK) status = ft_chat_parse_advance(p);
     }
-    if (status == FT_OK) return keep_value(p, n, value);
-    json_decref(value);
+    if (status == FT_OK) status = keep_value(p, n, json_stringn_nocheck(text.data != NULL ? text.data : "", text.length)); // the source is UTF-8
+    free(text.data);
     return status;
 }
 

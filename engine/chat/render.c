@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 400, MOST_ARGUMENTS = 16, MOST_RANGE = 100000 };
-static const int64_t MOST_STEPS = 20000000; // a template that loops in loops
+enum { DEEPEST = 400, MOST_ARGUMENTS = 16, MOST_RANGE = 100000, DEEPEST_VALUE = 600 }; // which JSON of a file never is
 
 typedef ft_chat_node node;
 typedef ft_chat_value value;
@@ -34,7 +33,6 @@ typedef struct run {
     ft_chat_text *text; // the whole; its spans
     ft_chat_buffer *whole;
     int depth, loops;
-    int64_t steps;
     jump jump;
 } run;
 
@@ -43,6 +41,7 @@ static ft_status exec(run *r, const node *n);
 
 // ---- variables -----------------------------------------------------------------------------------------------------
 static ft_status bind(scope *s, const char *name, value v) { // takes v
+    ft_chat_work(4 * (size_t)s->count);
     for (int i = 0; i < s->count; i++) {
         if (strcmp(s->items[i].name, name) != 0) continue;
         ft_chat_value_free(&s->items[i].value);
@@ -79,9 +78,11 @@ static void leave(run *r, scope *s, scope *back) {
 }
 
 static const value *find(const run *r, const char *name) {
-    for (const scope *s = r->scope; s != NULL; s = s->outer)
+    for (const scope *s = r->scope; s != NULL; s = s->outer) {
+        ft_chat_work(2 * (size_t)s->count);
         for (int i = 0; i < s->count; i++)
             if (strcmp(s->items[i].name, name) == 0) return &s->items[i].value;
+    }
     return NULL;
 }
 
@@ -125,6 +126,14 @@ static ft_status eval_arguments(run *r, const node *n, arguments *a) {
     return FT_OK;
 }
 
+// A value inside of another one.
+static ft_status check_member(const value *v, const char *key) {
+    ft_chat_work(key != NULL ? strlen(key) : 0);
+    if (!ft_chat_is_deeper(v->json, DEEPEST_VALUE)) return ft_chat_work_status();
+    FT_TRY(ft_chat_work_status());
+    return ft_fail(FT_INVALID, NULL, "a value nested deeper than %d", DEEPEST_VALUE);
+}
+
 static ft_status make_object(const arguments *a, const char *function, ft_chat_value_kind kind, value *out) {
     json_t *object = json_object();
     if (object == NULL) return ft_fail_memory(0, "a chat template's value");
@@ -136,7 +145,7 @@ static ft_status make_object(const arguments *a, const char *function, ft_chat_v
             status = ft_fail(FT_INVALID, NULL, "%s() is supported with names alone", function);
         else if (a->values[i].kind != FT_CHAT_JSON)
             status = ft_fail(FT_INVALID, NULL, "%s(%.60s=...) of %s is not supported", function, name, ft_chat_type_name(&a->values[i]));
-        else if (json_object_set_nocheck(object, name, a->values[i].json) != 0)
+        else if ((status = check_member(&a->values[i], name)) == FT_OK && json_object_set_nocheck(object, name, a->values[i].json) != 0)
             status = ft_fail_memory(0, "a chat template's value");
         if (status != FT_OK) return ft_chat_value_free(out), status;
     }
@@ -155,6 +164,7 @@ static ft_status make_range(const arguments *a, value *out) {
     bool failed = list == NULL;
     int made = 0;
     for (json_int_t i = part[0]; !failed && (part[2] > 0 ? i < part[1] : i > part[1]);) {
+        if (!ft_chat_work(50)) break;
         if (++made > MOST_RANGE) {
             json_decref(list);
             return ft_fail(FT_INVALID, NULL, "range() of more than %d numbers", MOST_RANGE);
@@ -280,6 +290,7 @@ static ft_status eval_list(run *r, const node *n, value *out) {
                 ft_fail(FT_INVALID, NULL,
                         object && !ft_chat_is_string(&key) ? "an object with a key that is no string" : "%s in a list or an object is not supported",
                         ft_chat_type_name(&v));
+        if (status == FT_OK) status = check_member(&v, object ? json_string_value(key.json) : NULL);
         if (status == FT_OK && (object ? json_object_set_nocheck(made, json_string_value(key.json), v.json) : json_array_append(made, v.json)) != 0)
             status = ft_fail_memory(0, "a chat template's value");
         ft_chat_value_free(&key);
@@ -370,7 +381,7 @@ static ft_status eval_one(run *r, const node *n, value *out) {
 }
 
 static ft_status count_step(run *r) {
-    if (++r->steps > MOST_STEPS) return ft_fail(FT_INVALID, NULL, "the chat template takes more than %lld steps", (long long)MOST_STEPS);
+    if (!ft_chat_work(FT_CHAT_STEP)) return ft_chat_work_status();
     return r->depth < DEEPEST ? FT_OK : ft_fail(FT_INVALID, NULL, "nested deeper than %d", DEEPEST);
 }
 
@@ -381,6 +392,7 @@ static ft_status eval(run *r, const node *n, value *out) {
     if (status == FT_OK) status = eval_one(r, n, out);
     r->depth--;
     if (status != FT_OK) *out = (value){0};
+    else if (ft_chat_is_string(out)) ft_chat_work(json_string_length(out->json) / 4); // whoever has it looks through it
     return at(r, n, status);
 }
 
@@ -535,7 +547,9 @@ ft_status ft_chat_template_render(const ft_chat_template *chat, const json_t *va
     scope top = {0};
     run r = {.t = chat, .variables = variables, .top = &top, .scope = &top, .out = &out, .whole = &out, .text = text};
     text->span_count = 0;
+    ft_chat_work_begin();
     ft_status status = exec(&r, chat->body);
+    if (status == FT_OK) status = ft_chat_work_status(); // what was left half done at the very end
     leave(&r, &top, NULL);
     if (status == FT_OK) status = ft_chat_put(&out, "", 1); // its NUL
     text->data = out.data, text->capacity = out.capacity;

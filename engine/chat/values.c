@@ -8,6 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+// ---- work ----------------------------------------------------------------------------------------------------------
+static const size_t MOST_WORK = (size_t)FT_CHAT_STEP * FT_CHAT_MOST_STEPS;
+static _Thread_local size_t work; // values are made and compared in many places, and a thread runs one template at a time
+
+void ft_chat_work_begin(void) { work = 0; }
+
+bool ft_chat_work(size_t units) {
+    if (work <= MOST_WORK) work += units < MOST_WORK ? units : MOST_WORK + 1;
+    return work <= MOST_WORK;
+}
+
+ft_status ft_chat_work_status(void) {
+    return work <= MOST_WORK ? FT_OK : ft_fail(FT_INVALID, NULL, "the chat template takes more than %d steps", FT_CHAT_MOST_STEPS);
+}
+
+// ---- values --------------------------------------------------------------------------------------------------------
 void ft_chat_value_free(ft_chat_value *value) {
     json_decref(value->json);
     json_decref(value->name);
@@ -19,7 +35,11 @@ ft_status ft_chat_value_of(json_t *json, ft_chat_value *out) {
     return json != NULL ? FT_OK : ft_fail_memory(0, "a chat template's value");
 }
 
-ft_status ft_chat_string(const char *text, size_t length, ft_chat_value *out) { return ft_chat_value_of(json_stringn_nocheck(text, length), out); }
+ft_status ft_chat_string(const char *text, size_t length, ft_chat_value *out) {
+    *out = (ft_chat_value){0};
+    if (!ft_chat_work(length)) return ft_chat_work_status();
+    return ft_chat_value_of(json_stringn_nocheck(text, length), out);
+}
 
 ft_chat_value ft_chat_value_copy(const ft_chat_value *value) {
     json_incref(value->json);
@@ -176,8 +196,22 @@ bool ft_chat_integer(const json_t *value, json_int_t *out) {
     return true;
 }
 
+bool ft_chat_is_deeper(const json_t *value, int depth) {
+    const char *key;
+    json_t *item;
+    size_t i;
+    if (!json_is_array(value) && !json_is_object(value)) return false;
+    if (depth == 0 || !ft_chat_work(10 * (json_array_size(value) + json_object_size(value)) + 20)) return true;
+    json_array_foreach((json_t *)value, i, item)
+        if (ft_chat_is_deeper(item, depth - 1)) return true;
+    json_object_foreach((json_t *)value, key, item)
+        if (ft_chat_is_deeper(item, depth - 1)) return true;
+    return false;
+}
+
 bool ft_chat_json_equal(const json_t *a, const json_t *b) {
     json_int_t x = 0, y = 0;
+    if (!ft_chat_work(10 + (json_is_string(a) ? json_string_length(a) / 16 : 0))) return false;
     if (ft_chat_integer(a, &x) && ft_chat_integer(b, &y)) return x == y;
     if ((json_is_real(a) || ft_chat_integer(a, &x)) && (json_is_real(b) || ft_chat_integer(b, &y)))
         return (json_is_real(a) ? json_real_value(a) : (double)x) == (json_is_real(b) ? json_real_value(b) : (double)y);
@@ -208,6 +242,7 @@ bool ft_chat_is_blank(uint32_t c) {
 
 static bool goes(uint32_t code, const char *characters, size_t length) {
     if (characters == NULL) return ft_chat_is_blank(code);
+    if (!ft_chat_work(length)) return false;
     const unsigned char *p = (const unsigned char *)characters, *end = p + length;
     while (p < end)
         if (ft_utf8_next(&p) == code) return true;

@@ -34,6 +34,13 @@ bool ft_chat_value_true(const ft_chat_value *value); // as Python sees it
 bool ft_chat_is_string(const ft_chat_value *value);
 const char *ft_chat_type_name(const ft_chat_value *value); // "a list"
 
+// What a template may cost: its steps, and what it makes or looks through on the way, in bytes or so of memory. A run begins with none.
+// ft_chat_work() false: too much. What asked may then end early with whatever it has, for the next step is refused.
+enum { FT_CHAT_STEP = 100, FT_CHAT_MOST_STEPS = 20000000 };
+void ft_chat_work_begin(void);
+bool ft_chat_work(size_t units);
+ft_status ft_chat_work_status(void);
+
 // A text that grows, below FT_CHAT_MOST_TEXT.
 enum { FT_CHAT_MOST_TEXT = 256 << 20 };
 typedef struct ft_chat_buffer {
@@ -46,6 +53,8 @@ ft_status ft_chat_put_value(ft_chat_buffer *out, const ft_chat_value *value);
 // As json.dumps(ensure_ascii=False) does; indent < 0: none.
 ft_status ft_chat_put_json(ft_chat_buffer *out, const json_t *value, int indent);
 
+// Is something in it that is nested deeper than this? Then freeing it would take the stack.
+bool ft_chat_is_deeper(const json_t *value, int depth);
 // Numbers, true and false are equal as in Python; lists and objects member by member.
 bool ft_chat_json_equal(const json_t *a, const json_t *b);
 // Whole numbers, true and false.

@@ -98,7 +98,11 @@ static ft_status take_row(building *b, int64_t row, ft_dataset *d) {
     const ft_question_tokens *t = &b->tokens;
     FT_TRY(make_room(b, d));
     memcpy(d->ids + d->tokens, t->ids.ids, t->ids.count * sizeof *d->ids);
-    for (size_t i = 0; i < t->ids.count; i++) d->types[d->tokens + (int64_t)i] = (uint8_t)t->types.ids[i];
+    for (size_t i = 0; i < t->ids.count; i++) {
+        if (t->types.ids[i] < 0 || t->types.ids[i] > UINT8_MAX)
+            return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", t->types.ids[i]);
+        d->types[d->tokens + (int64_t)i] = (uint8_t)t->types.ids[i];
+    }
     if (d->questions != NULL) FT_TRY(ft_question_set_tokens(d->questions, d->tokens, t->begin.ids, t->end.ids, t->ids.count));
     FT_TRY(take_answers(b, row, d));
     for (size_t i = 0; i < t->lengths.count; i++) {

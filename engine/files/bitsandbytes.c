@@ -69,6 +69,12 @@ static ft_status need(const finder *f, int length, const char *suffix, const cha
 
 // ---- 4 bits -----------------------------------------------------------------------------------------------------------------
 
+// The bytes of a view are not all there: what is read as it lies must be no view.
+static ft_status check_dense(const finder *f, const ft_safetensor *t) {
+    if (t->strides == NULL) return FT_OK;
+    return ft_fail(FT_INVALID, f->path, "tensor %s is a view of other data, which what bitsandbytes writes never is", t->name);
+}
+
 // The first tensor behind the matrix whose name goes on so; names are sorted.
 static const ft_safetensor *find_state(const finder *f) {
     char start[LONGEST];
@@ -110,6 +116,7 @@ static ft_status read_state(const finder *f, const ft_safetensor *t, ft_arena *a
     json_t *root;
     const char *type = NULL;
     snprintf(where, sizeof where, "%s", t->name);
+    FT_TRY(check_dense(f, t));
     FT_TRY(ft_json_parse(t->data, t->bytes, where, &root));
     const json_t *shape = json_object_get(root, "shape"), *rows = json_array_get(shape, 0), *cols = json_array_get(shape, 1);
     s->nested = json_object_get(root, "nested_blocksize") != NULL;
@@ -133,9 +140,10 @@ static ft_status find_4_bits(const finder *f, const ft_safetensor *codes, const 
     if (state == NULL)
         return ft_fail(FT_INVALID, f->path, "tensor %s%snf4 is missing: %s is quantised by bitsandbytes", f->name, state_prefix, f->name);
     FT_TRY(read_state(f, state, arena, &s));
+    FT_TRY(check_dense(f, codes));
     const int64_t count = s.rows * s.cols;
     *p = (ft_packed){.type = s.type, .nested = s.nested, .rows = s.rows, .cols = s.cols, .codes = codes->data, .mean = (float)s.mean};
-    if ((int64_t)codes->bytes != (count + 1) / 2 || codes->strides != NULL)
+    if ((int64_t)codes->bytes != (count + 1) / 2)
         return ft_fail(FT_INVALID, f->path, "tensor %s holds %zu bytes, [%lld, %lld] in 4 bits has %lld", f->name, codes->bytes, (long long)s.rows,
                        (long long)s.cols, (long long)((count + 1) / 2));
     p->scale_count = (count + FT_PACKED_BLOCK - 1) / FT_PACKED_BLOCK;
@@ -152,6 +160,7 @@ static ft_status find_4_bits(const finder *f, const ft_safetensor *codes, const 
 
 static ft_status find_8_bits(const finder *f, const ft_safetensor *codes, int module, ft_packed *p) {
     const unsigned char *format = NULL;
+    FT_TRY(check_dense(f, codes));
     *p = (ft_packed){.type = "int8", .rows = codes->shape[0], .cols = codes->shape[1], .codes = codes->data, .scale_count = codes->shape[0]};
     FT_TRY(need(f, module, ".SCB", "F32", p->scale_count, &p->scales));
     if (beside(f, module, ".weight_format") != NULL) FT_TRY(need(f, module, ".weight_format", "U8", 1, &format));

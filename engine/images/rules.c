@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/json/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,8 @@ static ft_status read_values(const reading *r) {
         for (int v = 0; v < 256; v++) {
             const float scaled = rescales ? (float)v * (float)factor : (float)v;
             r->rules->value[c][v] = normalises ? ((float)v - from) / by : scaled;
+            if (!isfinite(r->rules->value[c][v]))
+                return ft_fail(FT_INVALID, r->path, "\"rescale_factor\", \"image_mean\" and \"image_std\" make of %d what is not finite", v);
         }
     }
     return FT_OK;

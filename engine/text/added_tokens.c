@@ -7,8 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same(const ft_trie_key *a, const ft_trie_key *b) {
-    return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
+static int by_text(const void *a, const void *b) {
+    const ft_trie_key *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->length < y->length ? x->length : y->length);
+    if (order == 0) order = (x->length > y->length) - (x->length < y->length);
+    return order != 0 ? order : (x->value > y->value) - (x->value < y->value);
+}
+
+// Of several keys of one text the first by value.
+static size_t keep_first(ft_trie_key *keys, size_t count) {
+    size_t kept = 0;
+    if (count > 0) qsort(keys, count, sizeof *keys, by_text);
+    for (size_t i = 0; i < count; i++) {
+        const ft_trie_key *last = kept > 0 ? &keys[kept - 1] : NULL;
+        if (last == NULL || last->length != keys[i].length || memcmp(last->text, keys[i].text, keys[i].length) != 0) keys[kept++] = keys[i];
+    }
+    return kept;
 }
 
 ft_status ft_added_set_build(const ft_added_token *tokens, const ft_trie_key *patterns, size_t count,
@@ -17,18 +31,14 @@ ft_status ft_added_set_build(const ft_added_token *tokens, const ft_trie_key *pa
     ft_trie_key *keys = ft_calloc(count + 1, sizeof *keys, "added tokens");
     if (keys == NULL) return FT_NO_MEMORY;
     size_t used = 0;
-    for (int special = 1; special >= 0; special--) {
-        for (size_t i = 0; i < count; i++) {
-            if (patterns[i].value < 0 || tokens[i].special != (special == 1)) continue;
-            bool known = false;
-            for (size_t j = 0; j < used && !known; j++)
-                known = same(&keys[j], &patterns[i]);
-            if (!known) {
-                keys[used] = patterns[i];
-                keys[used++].value = (int32_t)i;
-            }
-        }
+    for (size_t i = 0; i < count; i++) {
+        if (patterns[i].value < 0) continue;
+        keys[used] = patterns[i];
+        keys[used++].value = (int32_t)(tokens[i].special ? i : count + i); // special ones come first
     }
+    used = keep_first(keys, used);
+    for (size_t i = 0; i < used; i++)
+        if (keys[i].value >= (int32_t)count) keys[i].value -= (int32_t)count;
     int different = 0;
     for (size_t i = 0; i < used; i++) {
         unsigned char first = (unsigned char)keys[i].text[0];

@@ -216,6 +216,10 @@ static ft_status build_unigram(ft_tokenizer *t, double *scores, int32_t unknown)
     ft_vocabulary *v = &t->vocabulary;
     v->size = v->count;
     t->unknown = unknown;
+    if (unknown >= v->count) {
+        free(scores);
+        return ft_fail(FT_INVALID, NULL, "piece %d stands for what is unknown, and there are %d pieces", unknown, v->count);
+    }
     return ft_unigram_build(&t->unigram, v->token, v->length, scores, v->count, unknown);
 }
 

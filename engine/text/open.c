@@ -205,6 +205,7 @@ void ft_tokenizer_close(ft_tokenizer *t) {
     ft_added_set_free(&t->raw);
     ft_added_set_free(&t->normalized);
     free(t->added);
+    ft_content_map_free(&t->added_map);
     free(t->single.items);
     free(t->pair.items);
     ft_arena_free(&t->arena);

@@ -15,12 +15,14 @@ typedef struct wish {
     ft_added_token token;
     bool chose_normalized; // else: what is not special is matched in normalised text
     int32_t id;            // recorded; -1: none
+    size_t order;          // in which it was pushed
     const char *where;
 } wish;
 
 typedef struct wishes {
     wish *items;
     size_t count, capacity;
+    ft_content_map contents; // of those that were pushed by name
 } wishes;
 
 static ft_status push(wishes *list, const wish *w) {
@@ -30,15 +32,13 @@ static ft_status push(wishes *list, const wish *w) {
         if (items == NULL) return FT_NO_MEMORY;
         list->items = items, list->capacity = capacity;
     }
-    list->items[list->count++] = *w;
+    list->items[list->count] = *w;
+    list->items[list->count].order = list->count;
+    list->count++;
     return FT_OK;
 }
 
-static wish *find(const wishes *list, const char *content) {
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i].token.content, content) == 0) return &list->items[i];
-    return NULL;
-}
+static bool has(const wishes *list, const char *content) { return ft_content_map_find(&list->contents, content) >= 0; }
 
 // A token is a string or an object with content and flags.
 static ft_status parse(const json_t *value, const char *where, bool special, ft_arena *arena, wish *w) {
@@ -68,16 +68,20 @@ static ft_status parse_id(double number, const char *where, int32_t *id) {
     return FT_OK;
 }
 
-// By id: a later description of the same id replaces the earlier one.
-static ft_status push_id(wishes *list, const wish *w) {
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].id == w->id) return list->items[i] = *w, FT_OK;
-    return push(list, w);
-}
-
 static int by_id(const void *a, const void *b) {
     const wish *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
+    return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->order > y->order) - (x->order < y->order);
+}
+
+// By id: a later description of the same id replaces the earlier one.
+static void sort_by_id(wishes *list) {
+    size_t kept = 0;
+    if (list->count > 0) qsort(list->items, list->count, sizeof *list->items, by_id);
+    for (size_t i = 0; i < list->count; i++) {
+        if (kept > 0 && list->items[kept - 1].id == list->items[i].id) kept--;
+        list->items[kept++] = list->items[i];
+    }
+    list->count = kept;
 }
 
 // ---- roles ---------------------------------------------------------------------------------------------------------
@@ -182,7 +186,7 @@ static ft_status collect_recorded(ft_tokenizer *t, const ft_tokenizer_json *json
             double number = strtod(key, &end);
             FT_TRY(parse(value, where, false, &t->arena, &w));
             FT_TRY(parse_id(end != key && *end == '\0' ? number : -1, where, &w.id));
-            FT_TRY(push_id(list, &w));
+            FT_TRY(push(list, &w));
         }
         return FT_OK;
     }
@@ -200,7 +204,7 @@ static ft_status collect_recorded(ft_tokenizer *t, const ft_tokenizer_json *json
             FT_TRY(ft_tokenizer_role(json, &t->arena, ROLES[i], &content));
             if (content != NULL && strcmp(content, key) == 0) w.token.special = true;
         }
-        FT_TRY(push_id(list, &w));
+        FT_TRY(push(list, &w));
     }
     return FT_OK;
 }
@@ -217,7 +221,7 @@ static ft_status collect_file(ft_tokenizer *t, const ft_tokenizer_json *json, wi
         if (!json_is_object(value)) return ft_fail(FT_INVALID, where, "must hold objects with \"id\" and \"content\"");
         FT_TRY(parse(value, where, false, &t->arena, &w));
         FT_TRY(parse_id(json_is_number(id) ? json_number_value(id) : -1, where, &w.id));
-        FT_TRY(json->as_is ? push(list, &w) : push_id(list, &w));
+        FT_TRY(push(list, &w));
     }
     return FT_OK;
 }
@@ -236,7 +240,9 @@ static ft_status collect_pieces(const ft_spm *spm, const char *where, wishes *li
 }
 
 static ft_status push_named(wishes *named, const wish *w) {
-    return find(named, w->token.content) != NULL ? FT_OK : push(named, w);
+    if (has(named, w->token.content)) return FT_OK;
+    FT_TRY(ft_content_map_add(&named->contents, w->token.content, (int32_t)named->count));
+    return push(named, w);
 }
 
 // Roles, then "..._token" keys beyond the roles.
@@ -314,9 +320,7 @@ static ft_status collect_extra(ft_tokenizer *t, const ft_tokenizer_json *json, w
 
 // ---- numbering -----------------------------------------------------------------------------------------------------
 static int32_t find_added(const ft_tokenizer *t, const char *content) {
-    for (size_t i = 0; i < t->added_count; i++)
-        if (strcmp(t->added[i].content, content) == 0) return (int32_t)i;
-    return -1;
+    return ft_content_map_find(&t->added_map, content);
 }
 
 int32_t ft_tokenizer_find(const ft_tokenizer *t, const char *content) {
@@ -340,9 +344,7 @@ static ft_status add(ft_tokenizer *t, const wish *w) {
     } else {
         token.id = ft_tokenizer_find_piece(t, token.content);
         if (token.id < 0) {
-            int32_t highest = -1;
-            for (size_t i = 0; i < t->added_count; i++)
-                if (t->added[i].id > highest) highest = t->added[i].id;
+            const int32_t highest = t->added_count > 0 ? t->added_highest : -1;
             token.id = highest >= t->vocabulary.size ? highest + 1 : t->vocabulary.size;
             if (token.id >= FT_TEXT_MOST_IDS)
                 return ft_fail(FT_INVALID, w->where, "more than %d tokens", FT_TEXT_MOST_IDS);
@@ -353,6 +355,8 @@ static ft_status add(ft_tokenizer *t, const wish *w) {
             if (added == NULL) return FT_NO_MEMORY;
             t->added = added, t->added_capacity = capacity;
         }
+        FT_TRY(ft_content_map_add(&t->added_map, token.content, (int32_t)t->added_count));
+        if (t->added_count == 0 || token.id > t->added_highest) t->added_highest = token.id;
         t->added[t->added_count++] = token;
         FT_TRY(ft_vocabulary_set(&t->vocabulary, &t->arena, token.id, token.content, token.length));
     }
@@ -380,10 +384,10 @@ ft_status ft_tokenizer_read_tokens(ft_tokenizer *t, const ft_tokenizer_json *jso
     if (!json->as_is && json_object_get(json->config, "added_tokens_decoder") == NULL)
         FT_TRY_GOTO(collect_file(t, json, &recorded), done);
     FT_TRY_GOTO(collect_named(t, json, &named), done);
-    if (recorded.count > 0) qsort(recorded.items, recorded.count, sizeof *recorded.items, by_id);
+    sort_by_id(&recorded);
     for (size_t i = 0; i < recorded.count; i++) {
         wish w = recorded.items[i];
-        if (find(&named, w.token.content) != NULL) w.token.special = true;
+        if (has(&named, w.token.content)) w.token.special = true;
         FT_TRY_GOTO(add(t, &w), done);
     }
     FT_TRY_GOTO(collect_extra(t, json, &named), done);
@@ -393,5 +397,6 @@ ft_status ft_tokenizer_read_tokens(ft_tokenizer *t, const ft_tokenizer_json *jso
 done:
     free(recorded.items);
     free(named.items);
+    ft_content_map_free(&named.contents);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "engine/text/added_tokens.h"
 #include "engine/text/byte_pairs.h"
+#include "engine/text/content_map.h"
 #include "engine/text/pipeline.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/trie.h"
@@ -103,6 +104,8 @@ struct ft_tokenizer {
     bool stretches; // normaliser and splits may run on stretches of text that end before a space
     ft_added_token *added;
     size_t added_count, added_capacity;
+    int32_t added_highest;    // the highest id among them
+    ft_content_map added_map; // of their contents
     ft_added_set raw, normalized;
     ft_template single, pair;
     int32_t padding;

@@ -21,6 +21,7 @@ typedef struct pending {
 
 static ft_status grow(ft_trie *trie, int32_t needed) {
     if (needed <= trie->count) return FT_OK;
+    if (needed > INT32_MAX / 2) return ft_fail(FT_INVALID, NULL, "the tokens of a vocabulary are too many and too long to be looked up");
     int32_t count = needed + needed / 2 + 1024;
     ft_trie_node *nodes = ft_realloc(trie->nodes, (size_t)count, sizeof *nodes, "a vocabulary's trie");
     if (nodes == NULL) return FT_NO_MEMORY;
@@ -30,8 +31,10 @@ static ft_status grow(ft_trie *trie, int32_t needed) {
     return FT_OK;
 }
 
-// The lowest base, from *start on, at which every child finds a free place. *start skips what has filled up.
+// The lowest base, from *start on, at which every child finds a free place. *start skips what has filled up, and free places that nothing
+// fits into: a vocabulary made for it would have every search go through them all.
 static ft_status place(ft_trie *trie, const unsigned char *bytes, int count, int32_t *start, int32_t *base) {
+    enum { FAR = 4096 };
     int32_t at = *start > bytes[0] ? *start : bytes[0] + 1, tried = 0;
     for (;; at++) {
         FT_TRY(grow(trie, at + 512));
@@ -46,6 +49,7 @@ static ft_status place(ft_trie *trie, const unsigned char *bytes, int count, int
         if (i == count) {
             // Passing many taken places for one free: later searches may begin here, at the cost of a few holes.
             if (tried > 64 && tried >= (at - *start) - (at - *start) / 16) *start = at;
+            else if (at - *start > FAR) *start = at - FAR / 2;
             *base = candidate;
             return FT_OK;
         }

@@ -33,7 +33,7 @@ static bool read_time(const char *text, char out[FT_JOURNAL_TIME]) {
     time_t seconds = offset || *at == 'Z' ? timegm(&parts) : mktime(&parts);
     if (offset) seconds -= (sign == '-' ? -1 : 1) * (3600 * hours + 60 * minutes);
     struct tm utc;
-    gmtime_r(&seconds, &utc);
+    if (gmtime_r(&seconds, &utc) == NULL || utc.tm_year < 1000 - 1900 || utc.tm_year > 9999 - 1900) return false; // four digits are written
     const size_t n = strftime(out, FT_JOURNAL_TIME, "%Y-%m-%d %H:%M:%S", &utc);
     snprintf(out + n, FT_JOURNAL_TIME - n, ".%.6s", digits);
     return true;

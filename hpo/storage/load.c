@@ -35,6 +35,8 @@ static ft_status in_trial(const ft_stored *study, int64_t number, ft_status stat
     return status;
 }
 
+static const double MOST_WHOLE = 9007199254740992.0; // of what a double counts
+
 // ---- parameters -----------------------------------------------------------------------------------------------------
 
 static ft_status seen_of(ft_stored *study, const char *name, int *id) {
@@ -112,6 +114,7 @@ static ft_status load_param(ft_stored *study, int64_t number) {
     }
     const ft_distribution *d = study->trials.distributions[seen->distribution];
     if (d->kind != FT_FLOAT) value = trunc(value); // as Optuna makes an int of it
+    if (d->kind == FT_INT && fabs(value) > MOST_WHOLE) return bad(study, number, "a parameter's value is no integer within +-2^53");
     if (d->kind == FT_CATEGORICAL && !ft_distribution_contains(d, value))
         return bad(study, number, "a parameter's value is no index of its choices");
     if (d->log && value <= 0) return bad(study, number, "a parameter with log has a value that is not positive");
@@ -203,7 +206,8 @@ static ft_status use_relative(ft_stored *study, int64_t number, const char *name
         if (!ft_pyjson_scalar(value, &choice)) return FT_OK;
         internal = ft_distribution_find_choice(d, &choice);
         if (internal < 0) return FT_OK;
-    } else if (!ft_pyjson_number(value, &internal) || !isfinite(internal) || (d->log && internal <= 0)) {
+    } else if (!ft_pyjson_number(value, &internal) || !isfinite(internal) || (d->log && internal <= 0) ||
+               (d->kind == FT_INT && fabs(internal) > MOST_WHOLE)) {
         return FT_OK;
     }
     return ft_trials_set_relative(&study->trials, number, id, distribution, internal);

@@ -1,6 +1,7 @@
 #include "hpo/storage/pyjson.h"
 
 #include "base/json/json.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,17 +88,13 @@ bool ft_pyjson_scalar(const json_t *value, ft_choice *out) {
 // The code point at *text, which moves on. A byte that is no UTF-8 stands for itself: it came from outside and must not
 // stop a study from being stored.
 static unsigned next_code_point(const char **text) {
-    const unsigned char *c = (const unsigned char *)*text;
-    int more = c[0] >= 0xF0 && c[0] < 0xF5 ? 3 : c[0] >= 0xE0 && c[0] < 0xF0 ? 2 : c[0] >= 0xC2 && c[0] < 0xE0 ? 1 : 0;
-    unsigned value = more == 0 ? c[0] : c[0] & (0x3Fu >> more);
-    for (int i = 1; i <= more; i++) {
-        if ((c[i] & 0xC0) != 0x80) {
-            (*text)++;
-            return c[0];
-        }
-        value = value << 6 | (c[i] & 0x3F);
-    }
-    *text += more + 1;
+    const unsigned char *c = (const unsigned char *)*text, *next = c;
+    size_t length = 1;
+    while (length < 4 && (c[length] & 0xC0) == 0x80)
+        length++;
+    if (ft_utf8_valid_prefix(*text, length) == 0) return (*text)++, c[0];
+    const unsigned value = ft_utf8_next(&next);
+    *text = (const char *)next;
     return value;
 }
 

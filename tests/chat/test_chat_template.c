@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "engine/chat/template.h"
 
@@ -107,6 +108,16 @@ static void test_refusals(void **state) {
         {"{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}", "line 1", "nested deeper than"},
         {"{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}", "line 1", "steps"},
         {"{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "line 1", "more than"},
+        // Values that hold each other: to free a deep one takes the stack, and to compare wide ones more time than there is.
+        {"{% set ns = namespace(l=[]) %}{% for k in range(20) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}{% endfor %}", "line 1",
+         "nested deeper than 600"},
+        {"{% set ns = namespace(l={}) %}{% for i in range(9999) %}{% set ns.l = dict(l=ns.l) %}{% endfor %}", "line 1", "nested deeper than 600"},
+        {"{% set ns = namespace(l=[1]) %}{% for i in range(40) %}{% set ns.l = ns.l + ns.l %}{% endfor %}", "line 1", "steps"},
+        {"{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}"
+         "{{ ns.a == ns.b }}", "line 1", "steps"},
+        {"{% set l = range(99999) %}{% set m = l|map('string')|list %}{% for i in l %}{{ m|map('trim')|list|length }}{% endfor %}",
+         "line 1", "steps"},
+        {"{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s.strip(ns.s) }}", "line 1", "steps"},
         {"{{ x\n", "line 1", "a tag without its end"},
         {"\n{% " DIGITS_20 DIGITS_20 DIGITS_20 DIGITS_20, "line 2", "numbers like 12345678901234567890123456789012... are not supported"},
         {"{{ " DIGITS_20 " }}", "line 1", "numbers like " DIGITS_20 " are not supported"},
@@ -142,6 +153,30 @@ static void test_refusals(void **state) {
     assert_int_equal(render(chain, strlen(chain), nothing, &text), FT_INVALID);
     assert_non_null(strstr(ft_error_message(), "nested deeper than"));
     free(chain);
+    ft_chat_text_free(&text);
+    json_decref(nothing);
+}
+
+// What is long is no more than as long: a megabyte of strings side by side, and of variables.
+static void test_long(void **state) {
+    enum { STRINGS = 200000, VARIABLES = 40000 };
+    char *source = malloc(1 << 20), *at = source;
+    json_t *nothing = json_object();
+    ft_chat_text text = {0};
+    assert_non_null(source);
+    at += sprintf(at, "{{ ");
+    for (int i = 0; i < STRINGS; i++) at += sprintf(at, "'%c' ", 'a' + i % 26);
+    at += sprintf(at, "}}");
+    const double began = ft_now();
+    assert_int_equal(render(source, (size_t)(at - source), nothing, &text), FT_OK);
+    assert_int_equal(text.length, STRINGS);
+    assert_int_equal(text.data[STRINGS - 1], 'a' + (STRINGS - 1) % 26);
+    at = source;
+    for (int i = 0; i < VARIABLES; i++) at += sprintf(at, "{%% set a%d=1 %%}", i);
+    assert_int_equal(render(source, (size_t)(at - source), nothing, &text), FT_INVALID);
+    assert_non_null(strstr(ft_error_message(), "steps"));
+    if (ft_now() - began > 60) fail_msg("it took %.0f seconds", ft_now() - began); // of strings alone it was more before
+    free(source);
     ft_chat_text_free(&text);
     json_decref(nothing);
 }
@@ -198,6 +233,7 @@ static void test_open(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_refusals), cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_long), cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 // Files as people have them: CSV, JSON lines, plain text, packed files, encodings, and what broken ones say. What holds of
 // every table, and TSV, is in test_table.c.
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "engine/data/labels/labels.h"
@@ -381,6 +382,51 @@ static void glue_quotes(void **state) {
     HOLDS("train.tsv", "index\tsentence\tlabel\n0\t\"it's a\t1\n1\t'' so '' \"\"\t0\n", "\"it's a", "1", "'' so '' \"\"", "0");
 }
 
+// Lines are those of the ids, numbers too; what is no list of answers is no "no answer".
+static void squad(void **state) {
+#define QUESTION(id, answers) \
+    "{\"data\": [{\"paragraphs\": [\n{\"context\": \"12 a\", \"qas\": [{\"id\": " id ", \"question\": \"q\", \"answers\": " answers "}]}]}]}"
+    static const ft_table_request questions = {.format = FT_FORMAT_SQUAD, .text = "", .label = "", .id = "",
+                                               .need = FT_LABEL_REQUIRED, .questions = true, .empty_labels = true};
+    static const char text[] = "{\"data\": [{\"paragraphs\": [\n{\"context\": \"12 a\", \"qas\": [\n"
+                               "{\"id\": \"a\", \"question\": \"12\", \"answers\": []},\n"
+                               "{\"id\" : 12, \"question\": \"13\", \"answers\": [{\"text\": \"12\", \"answer_start\": 0}]},\n"
+                               "{\"question\": \"q\", \"answers\": null, \"id\":\n13}]}]}]}";
+    static const struct {
+        const char *id;
+        int64_t line;
+    } rows[] = {{"a", 3}, {"12", 4}, {"13", 6}};
+    static const char *const wrong[] = {"5", "true", "\"12\"", "[\"12\"]", "{\"text\": [\"12\"]}", "[{\"text\": \"12\", \"answer_start\": -1}]"};
+    ft_table table;
+    assert_int_equal(parse_named("q.json", text, sizeof text - 1, &questions, &table), FT_OK);
+    assert_int_equal(table.rows, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(table.id[i], rows[i].id);
+        if (table.line[i] != rows[i].line) fail_msg("question %s is said to be on line %d", rows[i].id, (int)table.line[i]);
+    }
+    ft_table_free(&table);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char one[400];
+        const int length = snprintf(one, sizeof one, QUESTION("\"a\"", "%s"), wrong[i]);
+        assert_int_equal(parse_named("q.json", one, (size_t)length, &questions, &table), FT_INVALID);
+        if (strstr(ft_error_message(), "these are no answers") == NULL) fail_msg("%s: %s", wrong[i], ft_error_message());
+    }
+    // Ids that are written otherwise are looked for a few times alone: each look goes through the whole file.
+    enum { MANY = 20000 };
+    char *many = malloc(MANY * 100 + 200), *at = many;
+    assert_non_null(many);
+    at += sprintf(at, "{\"data\": [{\"paragraphs\": [{\"context\": \"c\", \"qas\": [");
+    for (int i = 0; i < MANY; i++) at += sprintf(at, "%s\n{\"id\": \"\\u0061%d\", \"question\": \"q\", \"answers\": []}", i > 0 ? "," : "", i);
+    at += sprintf(at, "]}]}]}");
+    const double began = ft_now();
+    if (parse_named("q.json", many, (size_t)(at - many), &questions, &table) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+    assert_int_equal(table.rows, MANY);
+    assert_string_equal(table.id[MANY - 1], "a19999");
+    if (ft_now() - began > 3) fail_msg("%d questions took %.1f s", MANY, ft_now() - began); // 0.1 s on two busy cores
+    ft_table_free(&table);
+    free(many);
+}
+
 // ---- what a file is for ---------------------------------------------------------------------------------------------------
 
 // Wrong: a header or a sentence that ends with O taken for tags, several labels of a text for spans, a line that is cut off for another number of columns.
@@ -428,7 +474,7 @@ int main(void) {
         cmocka_unit_test(csv),          cmocka_unit_test(csv_mistakes),    cmocka_unit_test(json_lines),
         cmocka_unit_test(json_mistakes), cmocka_unit_test(json_values), cmocka_unit_test(json_value_mistakes), cmocka_unit_test(kinds), cmocka_unit_test(several_columns), cmocka_unit_test(formats),
         cmocka_unit_test(plain_text),   cmocka_unit_test(packed),          cmocka_unit_test(encodings),
-        cmocka_unit_test(glue_quotes),  cmocka_unit_test(tasks_of_files),
+        cmocka_unit_test(glue_quotes),  cmocka_unit_test(squad), cmocka_unit_test(tasks_of_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

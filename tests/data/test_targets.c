@@ -131,6 +131,10 @@ static void two_tables(void **state) {
     assert_int_equal(labels.count, 3);
     assert_string_equal(labels.names[0], "w");
     assert_string_equal(labels.names[2], "y, z");
+    labels = (ft_labels){.kind = FT_LABELS_CLASSES, .separator = ""}; // nothing separates anything; it had no end
+    assert_int_equal(ft_targets_labels(&train, &other, &arena, &labels), FT_OK);
+    assert_int_equal(labels.count, 2);
+    assert_string_equal(labels.names[1], "x|y, z");
     ft_table_free(&train);
     ft_table_free(&other);
     ft_arena_free(&arena);

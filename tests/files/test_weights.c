@@ -1,6 +1,7 @@
 // Weights of a directory: the same tensors from every form in which people have them, and indexes that lie are refused.
 #include "base/files.h"
 #include "engine/files/weights.h"
+#include "torch_archive.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -144,7 +145,42 @@ static void test_hostile_indexes(void **state) {
     ft_weights_close(opened(0, INDEX));
 }
 
+// Matrices of bitsandbytes in a file of torch.save, whose tensors may be views: of one byte as many as they say. Read as they lie they
+// would reach behind the file.
+#define TEXT(name, length) "X" length "\x00\x00\x00" name
+#define VIEW(type, elements, shape, strides)                                                                                                     \
+    "ctorch._utils\n_rebuild_tensor_v2\n((" TEXT("storage", "\x07") "ctorch\n" type "\n" TEXT("0", "\x01") TEXT("cpu", "\x03") elements            \
+    "tQK\x00" shape strides "\x89}tR"
+#define PICKLE(first, second) "\x80\x02}(" first second "u."
+#define STATE "w.weight.quant_state.bitsandbytes__nf4"
+
+static void test_packed_views(void **state) {
+    static const char sixteen[16] = "{}";
+#define ROW(literal, what) {literal, sizeof literal - 1, what}
+    static const struct {
+        const char *pickle;
+        size_t size;
+        const char *what;
+    } cases[] = {
+        ROW(PICKLE(TEXT("w.weight", "\x08") VIEW("CharStorage", "K\x10", "K\x04M\x00\x10\x86", "K\x00K\x00\x86"),
+                   TEXT("w.SCB", "\x05") VIEW("FloatStorage", "K\x04", "K\x04\x85", "K\x01\x85")),
+            "tensor w.weight is a view of other data"),
+        ROW(PICKLE(TEXT("w.weight", "\x08") VIEW("CharStorage", "K\x10", "K\x04K\x02\x86", "K\x01K\x04\x86"), // the other way round
+                   TEXT("w.SCB", "\x05") VIEW("FloatStorage", "K\x04", "K\x04\x85", "K\x01\x85")),
+            "tensor w.weight is a view of other data"),
+        ROW(PICKLE(TEXT("w.weight", "\x08") VIEW("ByteStorage", "K\x10", "K\x08K\x01\x86", "K\x01K\x01\x86"),
+                   TEXT(STATE, "\x26") VIEW("ByteStorage", "K\x10", "J\x00\x00\x00\x10\x85", "K\x00\x85")),
+            "tensor " STATE " is a view of other data"),
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const archive_entry entries[] = {{"a/data.pkl", cases[i].pickle, cases[i].size, 0, 0}, {"a/data/0", sixteen, 16, 0, 0}};
+        write_archive(inside("pytorch_model.bin"), entries, 2);
+        refused(cases[i].what, "pytorch_model.bin");
+    }
+    drop("pytorch_model.bin");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_hostile_indexes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_packed_views), cmocka_unit_test(test_forms), cmocka_unit_test(test_hostile_indexes)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

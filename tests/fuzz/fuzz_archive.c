@@ -14,7 +14,7 @@ static void check(bool holds) {
     if (!holds) abort();
 }
 
-static void check_refused(ft_status status) { check((status == FT_INVALID || status == FT_NO_MEMORY) && ft_error_message()[0] != '\0' && ft_error_where()[0] != '\0'); }
+static void check_refused(ft_status status) { check(status == FT_INVALID && ft_error_message()[0] != '\0' && ft_error_where()[0] != '\0'); }
 
 static void read_mat(const uint8_t *input, size_t size) {
     ft_mat_vector v[2] = {{.name = "labels"}, {.name = "trnid"}};

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "engine/data/tables/records.h"
 #include "engine/data/tables/table.h"
+#include "engine/data/labels/answers.h"
+#include "engine/data/labels/tags.h"
 #include "engine/data/labels/targets.h"
 
 #include <math.h>
@@ -45,6 +47,35 @@ static void check_targets(const ft_table *table, ft_label_kind kind) {
     ft_arena_free(&arena);
 }
 
+// As a command reads it: words with tags, questions with answers, conversations, pictures.
+static void read_task(char *data, size_t length, const ft_table_request *request) {
+    ft_table table;
+    const ft_status status = ft_table_parse(data, length, 1 << 20, "fuzz", request, &table);
+    if (status != FT_OK) {
+        check(status == FT_INVALID && ft_error_message()[0] != '\0' && table.data == NULL && table.text == NULL);
+        return;
+    }
+    check(table.rows >= 1 && (!request->questions || table.pair != NULL));
+    for (int64_t row = 0; row < table.rows; row++) {
+        check(table.text[row][table.text_length[row]] == '\0' && (table.pair == NULL || table.pair[row][table.pair_length[row]] == '\0'));
+        if (table.label != NULL) check(strlen(table.label[row]) < SIZE_MAX);
+    }
+    if (request->words && table.label != NULL) {
+        ft_arena arena = {0};
+        ft_labels labels = {.kind = FT_LABELS_TAGS};
+        const ft_status collected = ft_tags_labels(&table, NULL, "fuzz", &arena, &labels);
+        check(collected == FT_OK ? labels.count >= 1 : collected == FT_INVALID && ft_error_message()[0] != '\0');
+        ft_arena_free(&arena);
+    }
+    for (int64_t row = 0; request->questions && table.label != NULL && row < table.rows; row++) {
+        const char *cell = table.label[row];
+        ft_answer_span answer;
+        while (ft_answers_are(table.label[row]) && ft_answers_next(&cell, table.pair[row], table.pair_length[row], &answer))
+            check(!answer.there || answer.length <= table.pair_length[row]);
+    }
+    ft_table_free(&table);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     if (size == 0) return 0;
     ft_log_set_level(FT_LOG_SILENT);
@@ -54,6 +85,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     check(data != NULL);
     memcpy(data, input + 1, length);
     static const char *const labels[] = {"", "c", "c, d"};
+    if (how >= 216 && length > 0) { // what the texts are for, by their usual columns
+        const ft_table_request task = {.empty_labels = how % 2 == 1, .text = "", .label = "", .plain = how / 8 % 2 == 1,
+                                       .words = how / 2 % 4 == 0, .questions = how / 2 % 4 == 1, .language = how / 2 % 4 == 2,
+                                       .prompts = how / 2 % 4 == 2, .pictures = how / 2 % 4 == 3,
+                                       .need = (ft_table_label)(how / 16 % 3)};
+        read_task(data, length, &task);
+        return 0;
+    }
     const ft_table_request request = {.empty_labels = how % 2 == 1, .format = (ft_format)(how % 5),
                                       .plain = how / 5 % 2 == 1,
                                       .text = how / 10 % 2 == 1 ? "" : "a",

@@ -1,6 +1,7 @@
 // Any bytes as tokenizer.json; or, with a NUL behind each of up to three files in front of it, as tokenizer_config.json,
 // special_tokens_map.json, added_tokens.json and then tokenizer.json: opened or refused with a message; what opens must encode
-// within its own vocabulary.
+// within its own vocabulary, and what it can decode is UTF-8.
+#include "base/utf8.h"
 #include "engine/text/tokenizer.h"
 
 #include <stdint.h>
@@ -47,14 +48,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     write_file(paths[FILES - 1], data + at, size - at);
     ft_tokenizer *t;
-    if (ft_tokenizer_open(directory, &t) != FT_OK) {
-        if (t != NULL || ft_error_message()[0] == '\0') abort();
+    const ft_status opened = ft_tokenizer_open(directory, &t);
+    if (opened != FT_OK) {
+        if (opened != FT_INVALID || t != NULL || ft_error_message()[0] == '\0') abort(); // memory there is
         return 0;
     }
     ft_token_ids ids = {0};
     if (ft_tokenizer_encode(t, (const char *)data, size, 0, &ids) != FT_OK) abort();
     for (size_t i = 0; i < ids.count; i++)
         if (ft_tokenizer_token(t, ids.ids[i]) == NULL) abort();
+    if (ft_tokenizer_decodes(t) == FT_OK) {
+        ft_decoded text = {0};
+        if (ft_tokenizer_decode(t, ids.ids, ids.count, false, &text) != FT_OK) abort();
+        if (ft_utf8_valid_prefix(text.text, text.length) != text.length || text.text[text.length] != '\0') abort();
+        free(text.text);
+    }
+    ft_token_ids pair = {0}, types = {0};
+    const ft_status status = ft_tokenizer_encode_pair(t, (const char *)data, size / 2, (const char *)data, size, 16,
+                                                      FT_TRUNCATE_LONGEST_FIRST, &pair, &types);
+    if (status == FT_OK ? pair.count > 16 || types.count != pair.count : status != FT_INVALID) abort(); // its special tokens alone may be more
+    free(pair.ids);
+    free(types.ids);
     free(ids.ids);
     ft_tokenizer_close(t);
     return 0;

@@ -22,10 +22,14 @@ cmake -S "$here/../.." -B "$build" "${generator[@]}" -D CMAKE_C_COMPILER=clang -
 }
 
 run_one() {
-    local name=$1 corpus=$build/corpus/$1 log=$build/$1.log seeds=()
+    local name=$1 corpus=$build/corpus/$1 log=$build/$1.log seeds=() words=() longest=4096 bytes
     mkdir -p "$corpus" "$build/findings"
     if [ -d "$here/seeds/$name" ]; then seeds=("$here/seeds/$name"); fi
-    if "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    if [ -f "$here/dictionaries/$name.dict" ]; then words=("-dict=$here/dictionaries/$name.dict"); fi
+    # Left alone it makes nothing longer than the longest seed, which may be twenty bytes.
+    bytes=$(find "$corpus" "${seeds[@]}" -type f -printf '%s\n' | sort -n | tail -1)
+    if [ "${bytes:-0}" -gt $longest ]; then longest=$bytes; fi
+    if "$build/tests/fuzz/$name" -max_total_time="$seconds" -max_len="$longest" "${words[@]}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$build/findings/$name-" "$corpus" "${seeds[@]}" >"$log" 2>&1; then
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
         rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")

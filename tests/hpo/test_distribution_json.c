@@ -151,6 +151,33 @@ static void words_in_strings(void **state) {
     json_decref(root);
 }
 
+// What is no UTF-8 stands for itself, byte by byte: whatever is written can be read, or one name would lock all studies of a journal up.
+static void any_bytes(void **state) {
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"a\xC3\xA4", "\"a\\u00e4\""},
+        {"\xF0\x9F\x98\x80!", "\"\\ud83d\\ude00!\""},
+        {"\xFF\xC3", "\"\\u00ff\\u00c3\""},
+        {"\xED\xA0\x80", "\"\\u00ed\\u00a0\\u0080\""},                  // half of a surrogate pair
+        {"\xF4\x90\x80\x80", "\"\\u00f4\\u0090\\u0080\\u0080\""},        // beyond U+10FFFF
+        {"\xE0\x80\x80x", "\"\\u00e0\\u0080\\u0080x\""},                 // longer than needed
+        {"\xE2\x82", "\"\\u00e2\\u0082\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_text_stream stream;
+        char *text;
+        json_t *root;
+        assert_int_equal(ft_text_open(&stream), FT_OK);
+        ft_pyjson_write_text(stream.file, cases[i].text);
+        assert_int_equal(ft_text_close(&stream, &text), FT_OK);
+        assert_string_equal(text, cases[i].json);
+        if (ft_pyjson_parse(text, "test", &root) != FT_OK) fail_msg("%s: %s", text, ft_error_message());
+        json_decref(root);
+        free(text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_text),
@@ -159,6 +186,7 @@ int main(void) {
         cmocka_unit_test(equal_choices_are_read),
         cmocka_unit_test(refusals),
         cmocka_unit_test(words_in_strings),
+        cmocka_unit_test(any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

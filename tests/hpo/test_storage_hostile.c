@@ -71,6 +71,7 @@ static void rows_that_cannot_be(void **state) {
         {"UPDATE trial_params SET param_value = 9e999 WHERE param_id = 3", "value is not a number"},
         {"UPDATE trial_params SET param_value = 99 WHERE param_name = 'optimizer'", "no index of its choices"},
         {"UPDATE trial_params SET param_value = -1 WHERE param_name = 'train.learning_rate'", "not positive"},
+        {"UPDATE trial_params SET param_value = 1e300 WHERE distribution_json LIKE '%IntDistribution%'", "no integer within"},
         {"UPDATE trial_params SET param_name = NULL WHERE param_id = 3", "has no name"},
         {"UPDATE trial_params SET param_name = CAST(x'610062' AS TEXT) WHERE param_id = 3", "has no name"},
         {"UPDATE trial_values SET value = NULL", "value is no number"},
@@ -207,11 +208,60 @@ static int make_directory(void **state) {
 }
 static int remove_directory(void **state) { return ft_remove_tree(directory) != FT_OK; }
 
+// ---- journals -------------------------------------------------------------------------------------------------------
+
+// Each is a line behind those of a sound study with one trial; the error names the line.
+static void hostile_journals(void **state) {
+#define LINE(op, rest) "{\"op_code\": " #op ", \"worker_id\": \"w\", " rest "}\n"
+#define SOUND LINE(0, "\"study_name\": \"s\", \"directions\": [1]") LINE(4, "\"study_id\": 0, \"datetime_start\": \"2026-11-29T10:00:00\"")
+    static const struct {
+        const char *line, *says;
+    } cases[] = {
+        {"x\n", "not valid JSON"},
+        {"[]\n", "op_code"},
+        {LINE(11, "\"trial_id\": 0"), "op_code"},
+        {LINE(-1, "\"trial_id\": 0"), "op_code"},
+        {LINE(0, "\"study_name\": \"t\""), "directions"},
+        {LINE(0, "\"study_name\": \"t\", \"directions\": [3]"), "directions"},
+        {LINE(4, "\"study_id\": -1"), "study_id"},
+        {LINE(4, "\"study_id\": 0, \"state\": 5"), "state"},
+        {LINE(4, "\"study_id\": 0, \"datetime_start\": \"tomorrow\""), "datetime_start is no time"},
+        {LINE(4, "\"study_id\": 0, \"datetime_start\": \"0005-01-01T00:00:00\""), "datetime_start is no time"}, // nobody could read it written again
+        {LINE(6, "\"trial_id\": 0, \"state\": 1, \"datetime_complete\": \"9999-12-31T23:59:59-09:00\""), "datetime_complete is no time"},
+        {LINE(4, "\"study_id\": 0, \"params\": {\"x\": 1}"), "a parameter"},
+        {LINE(4, "\"study_id\": 0, \"intermediate_values\": {\"-1\": 1}"), "intermediate_values"},
+        {LINE(5, "\"trial_id\": 0, \"param_name\": \"x\", \"param_value_internal\": 1"), "a parameter"},
+        {LINE(6, "\"trial_id\": 0, \"values\": [\"1\"]"), "values"},
+        {LINE(7, "\"trial_id\": 0, \"step\": 1"), "intermediate_value"},
+        {LINE(8, "\"trial_id\": 0, \"user_attr\": {}"), "user_attr"},
+    };
+    static char file[64];
+    char url[80];
+    snprintf(file, sizeof file, "%s/study.log", directory);
+    snprintf(url, sizeof url, "journal:%s", file);
+    for (size_t i = 0; i <= sizeof cases / sizeof cases[0]; i++) {
+        const char *line = i > 0 ? cases[i - 1].line : "";
+        char text[1000];
+        ft_storage *storage;
+        const int length = snprintf(text, sizeof text, SOUND "%s", line);
+        assert_int_equal(ft_atomic_write(file, text, (size_t)length), FT_OK);
+        const ft_status status = ft_storage_open(url, FT_STORAGE_READ, &storage);
+        if (i == 0) {
+            assert_int_equal(status, FT_OK);
+            ft_storage_close(storage);
+            continue;
+        }
+        if (strstr(ft_error_where(), "study.log:3") == NULL) fail_msg("%s (%s) of %s", ft_error_message(), ft_error_where(), line);
+        refused(status, cases[i - 1].says);
+    }
+    unlink(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_cannot_be), cmocka_unit_test(rows_that_can_be),
         cmocka_unit_test(triggers_do_not_run), cmocka_unit_test(files_that_are_none),
-        cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(damaged_bytes),     cmocka_unit_test(hostile_journals),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -62,6 +62,10 @@ static void refusals(void **state) {
         {"{\"image_processor_type\": \"BitImageProcessor\", \"crop_size\": 300}", "\"crop_size\" 300 x 300 is larger"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"image_mean\": [0.5]}", "\"image_mean\" must be three numbers"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"image_std\": [1, 0, 1]}", "\"image_std\" must be above 0"},
+        // Numbers of JSON that fp32 has not, and what they make of others.
+        {"{\"image_processor_type\": \"ViTImageProcessor\", \"rescale_factor\": 1e-300}", "make of 0 what is not finite"},
+        {"{\"image_processor_type\": \"ViTImageProcessor\", \"image_mean\": [0, 1e39, 0]}", "make of 0 what is not finite"},
+        {"{\"image_processor_type\": \"ViTImageProcessor\", \"do_normalize\": false, \"rescale_factor\": 1e38}", "make of 4 what is not finite"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ft_picture_rules rules;

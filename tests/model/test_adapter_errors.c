@@ -4,6 +4,7 @@
 #include "tests/fixtures/adapter_fixture.h"
 
 #include "base/files.h"
+#include "engine/model/spec/adapter_config.h"
 
 #include <unistd.h>
 
@@ -104,7 +105,38 @@ static void test_another_base(void **state) {
     }
 }
 
+// adapter_config.json of somebody: what it says is looked at when it is read, for its words are compared with those of the options.
+static void test_files(void **state) {
+    static const struct {
+        const char *rest, *says;
+    } cases[] = {
+        {"\"rank_pattern\": {\"%s\": 4}", "adapter.rank_pattern: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa... is too long"},
+        {"\"alpha_pattern\": {\"%s\": 4}", "adapter.alpha_pattern: aaaa"},
+        {"\"rank_pattern\": {\"a(\": 4}", "adapter.rank_pattern: a( is no regular expression"},
+        {"\"rank_pattern\": {\"\": 4}", "is not NAME=NUMBER"},
+        {"\"rank_pattern\": {\"query\": 1e300}", "is not NAME=NUMBER"},
+        {"\"target_modules\": \"(query\"", "adapter.targets: ((query) is no regular expression"},
+    };
+    char dir[] = "/tmp/ft_adapter_XXXXXX", path[128], longest[3000];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/adapter_config.json", dir);
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char rest[4000], text[4200];
+        const char *of;
+        ft_config read;
+        snprintf(rest, sizeof rest, cases[i].rest, longest);
+        const int length = snprintf(text, sizeof text, "{\"peft_type\": \"LORA\", %s}", rest);
+        OK(ft_atomic_write(path, text, (size_t)length));
+        OK(ft_config_defaults(&read));
+        expect(cases[i].rest, ft_adapter_config_load(dir, &read, &of), &(bad){.where = "adapter_config.json", .says = cases[i].says});
+        ft_config_free(&read);
+    }
+    OK(ft_remove_tree(dir));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_options), cmocka_unit_test(test_another_base)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_options), cmocka_unit_test(test_another_base)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,8 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
                    "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = 6, not 8");
     refused_family(V2 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");
     refused_family(V2 ", \"pos_att_type\": \"c2p|p2p\"}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"p2p\"");
+    refused_family("{\"model_type\": \"modernbert\", \"vocab_size\": 30}",
+                   "\"pad_token_id\" is missing, and that of modernbert, 50283, is beyond the 30 tokens of \"vocab_size\"");
     refused_family("{\"model_type\": \"roberta\", \"pad_token_id\": null}",
                    "\"pad_token_id\" must not be null: positions are counted from it");
     refused_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}",
@@ -444,6 +446,7 @@ static void test_refused(void **state) {
     refused("\"hidden_dropout_prob\": 1", "\"hidden_dropout_prob\" must be at least 0 and below 1, not 1");
     refused("\"classifier_dropout\": -0.1", "\"classifier_dropout\" must be at least 0 and below 1, not -0.1");
     refused("\"layer_norm_eps\": 0", "\"layer_norm_eps\" must be above 0 and below 1, not 0");
+    refused("\"layer_norm_eps\": 1e-46", "\"layer_norm_eps\" must be above 0 and below 1, not 1e-46"); // which is 0 in fp32
     refused("\"hidden_act\": 3", "\"hidden_act\" must be a string, not 3");
     refused("\"hidden_act\": \"gelu_nwe\"", "unknown activation 'gelu_nwe', the nearest known one is 'gelu_new'");
     assert_string_equal(ft_error_where(), "config.json: \"hidden_act\"");

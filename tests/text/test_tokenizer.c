@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/utf8.h"
 #include "engine/text/tokenizer.h"
@@ -404,6 +405,43 @@ static void test_refusals(void **state) {
     ft_tokenizer_close(NULL);
 }
 
+// Vocabularies that are made to be slow: tokens whose children leave places in the trie that nothing fits into, and as many added tokens as
+// models of speech have. Of a hundred times as many each would take ten thousand times as long.
+static void test_large(void **state) {
+    enum { LETTERS = 40, ADDED = 30000 };
+    static const char ends[] = "013";
+    char *text = malloc(ADDED * 64 + LETTERS * LETTERS * LETTERS * 15 + 100), *at = text;
+    ft_tokenizer *t;
+    ft_token_ids ids = {0};
+    assert_non_null(text);
+    at += sprintf(at, "%s", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+    for (int i = 0; i < LETTERS * LETTERS * LETTERS * 3; i++)
+        at += sprintf(at, "%c%c%c%c\n", 48 + i / 3 % LETTERS, 48 + i / 3 / LETTERS % LETTERS, 48 + i / 3 / LETTERS / LETTERS, ends[i % 3]);
+    clear_scratch();
+    write_file("vocab.txt", text, (size_t)(at - text));
+    const double began = ft_now();
+    assert_ok(ft_tokenizer_open(scratch, &t));
+    assert_int_equal(ft_tokenizer_vocabulary(t), 5 + LETTERS * LETTERS * LETTERS * 3);
+    assert_string_equal(ft_tokenizer_token(t, 7), "0003");
+    ft_tokenizer_close(t);
+
+    at = text + sprintf(text, "{\"added_tokens_decoder\": {");
+    for (int i = 0; i < ADDED; i++) at += sprintf(at, "%s\"%d\": {\"content\": \"<|s_%d|>\", \"special\": true}", i > 0 ? "," : "", 5 + i, i);
+    at += sprintf(at, "}}");
+    clear_scratch();
+    write_file("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", 31);
+    write_file("tokenizer_config.json", text, (size_t)(at - text));
+    assert_ok(ft_tokenizer_open(scratch, &t));
+    assert_ok(ft_tokenizer_encode(t, "<|s_0|><|s_29999|>", 18, 0, &ids));
+    static const int32_t expected[] = {2, 5, 5 + ADDED - 1, 3};
+    assert_int_equal(ids.count, COUNT(expected));
+    assert_memory_equal(ids.ids, expected, sizeof expected);
+    ft_tokenizer_close(t);
+    free(ids.ids);
+    free(text);
+    if (ft_now() - began > 10) fail_msg("it took %.1f s", ft_now() - began); // 0.6 s on two busy cores; 22 s when each looked through all others
+}
+
 // ---- the rest of the contract --------------------------------------------------------------------------------------
 static void test_accessors(void **state) {
     static const char config[] = "{\"model_max_length\":1000000000000000019884624838656}",
@@ -521,7 +559,7 @@ static void test_word_characters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readable), cmocka_unit_test(test_vectors),   cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_accessors), cmocka_unit_test(test_appends),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_large), cmocka_unit_test(test_accessors), cmocka_unit_test(test_appends),
         cmocka_unit_test(test_threads),  cmocka_unit_test(test_word_characters),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -469,6 +469,14 @@ static void test_importers(void **state) {
         if (cases[i].config != NULL) write_file("tokenizer_config.json", cases[i].config, strlen(cases[i].config));
         expect_refusal(cases[i].message, cases[i].where, cases[i].message);
     }
+    // A class whose unknown piece is by number, and a file with fewer pieces.
+    clear_scratch();
+    static const char one[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]]}}",
+                      albert[] = "{\"tokenizer_class\":\"AlbertTokenizer\"}";
+    write_file("tokenizer.json", one, sizeof one - 1);
+    write_file("tokenizer_config.json", albert, sizeof albert - 1);
+    assert_int_equal(ft_tokenizer_open_rules(scratch, FT_RULES_TRANSFORMERS, &t), FT_INVALID);
+    if (strstr(ft_error_message(), "piece 1 stands for what is unknown, and there are 1 pieces") == NULL) fail_msg("%s", ft_error_message());
     // config.json names the model where tokenizer_config.json names no class.
     clear_scratch();
     write_file("vocab.json", VOCAB, sizeof VOCAB - 1);

@@ -12,8 +12,8 @@
 
 // ---- a cell as a list ---------------------------------------------------------------------------------------------
 
-// Calls visit for every member of a cell, without the blanks around it. `separated`: members end with the list separator,
-// else they are separated by `separator`.
+// Calls visit for every member of a cell, without the blanks around it. They end with the list separator, or are separated by `separator`,
+// which may be "": then a cell is one.
 typedef ft_status (*visitor)(void *context, const char *member, size_t length, int index);
 
 static bool is_list(const char *cell) {
@@ -26,7 +26,7 @@ static ft_status each_member(const char *cell, const char *separator, visitor vi
     const char one[2] = {FT_LIST_SEPARATOR, '\0'}, *mark = list ? one : separator;
     int index = 0;
     for (const char *at = cell; *at != '\0';) {
-        const char *stop = strstr(at, mark), *end = stop != NULL ? stop : at + strlen(at),
+        const char *stop = *mark != '\0' ? strstr(at, mark) : NULL, *end = stop != NULL ? stop : at + strlen(at),
                    *next = stop != NULL ? stop + strlen(mark) : end;
         while (!list && at < end && *at == ' ') at++;
         while (!list && end > at && end[-1] == ' ') end--;

@@ -38,6 +38,7 @@ char *ft_answers_cell(ft_arena *arena, const char *where, const json_t *answers)
     const json_t *texts = json_object_get(answers, "text"), *starts = json_object_get(answers, "answer_start"), *text, *start;
     if (json_is_object(answers) && (!json_is_array(texts) || !json_is_array(starts) || json_array_size(texts) != json_array_size(starts)))
         return no_answers(where);
+    if (!json_is_object(answers) && !json_is_array(answers) && !json_is_null(answers)) return no_answers(where);
     const size_t count = json_is_array(answers) ? json_array_size(answers) : json_array_size(texts);
     size_t bytes = 1;
     for (size_t i = 0; i < count; i++) {
@@ -63,6 +64,7 @@ struct ft_squad {
     const json_t *articles, *paragraphs, *questions; // of the file, of the present article and paragraph
     size_t article, paragraph, question;             // the next of each
     char *title, *context;                           // of the present ones, in the arena
+    int missed;                                      // ids that were not found in the file's text
 };
 
 void ft_squad_close(ft_records *r) {
@@ -131,15 +133,33 @@ ft_status ft_squad_record_keys(ft_records *r) {
     return FT_OK;
 }
 
-// The line of an id, which stand in the order of the file.
+static const char *behind_blanks(const char *begin, const char *at) {
+    while (at > begin && strchr(" \t\r\n", at[-1]) != NULL && at[-1] != '\0') at--;
+    return at;
+}
+
+// Is what stands from `at` to `end` the value of "id"? A number has no quotes.
+static bool is_id(const char *begin, const char *at, const char *end) {
+    const bool text = at > begin && at[-1] == '"';
+    if (text ? *end != '"' : strchr(" \t\r\n,}", *end) == NULL || *end == '\0') return false;
+    at = behind_blanks(begin, at - text);
+    if (at == begin || at[-1] != ':') return false;
+    at = behind_blanks(begin, at - 1);
+    return at - begin >= 4 && memcmp(at - 4, "\"id\"", 4) == 0;
+}
+
+// The line of an id, which stand in the order of the file. One that is written otherwise ("\u0031") is not found, and where many are not no
+// more are looked for: each of them costs a look through all that is left.
 static void find_line(ft_records *r, const char *id) {
+    enum { MOST_MISSED = 16 };
     const size_t length = strlen(id);
-    for (char *at = r->at; (at = memmem(at, (size_t)(r->end - at), id, length)) != NULL; at++) {
-        if (at == r->at || at[-1] != '"' || at[length] != '"') continue;
+    for (char *at = r->at; r->squad->missed < MOST_MISSED && (at = memmem(at, (size_t)(r->end - at), id, length)) != NULL; at++) {
+        if (!is_id(r->at, at, at + length)) continue;
         for (const char *c = r->at; c < at; c++) r->line += *c == '\n';
         r->at = at;
         return;
     }
+    r->squad->missed++;
 }
 
 static ft_status add(ft_records *r, char *text) { return ft_records_add(r, text, strlen(text), r->line, 0); }

@@ -85,7 +85,7 @@ static double patterned(const char *patterns, const char *module, double otherwi
         char expression[LONGEST];
         const char *equals = memchr(w.text, '=', w.length);
         const int length = snprintf(expression, sizeof expression, "(.*\\.)?(%.*s)", (int)(equals - w.text), w.text);
-        if (fits(expression, (size_t)length, module)) return strtod(equals + 1, NULL);
+        if (length < LONGEST && fits(expression, (size_t)length, module)) return strtod(equals + 1, NULL);
     }
     return otherwise;
 }

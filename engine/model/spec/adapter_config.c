@@ -123,12 +123,22 @@ static ft_status read_all(const json_t *root, const char *path, ft_config *o, co
     return *base != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
+// Told with the file, whose words they are.
+static ft_status check_words(const ft_config *o, const char *path) {
+    const ft_status status = ft_adapter_check(o);
+    if (status != FT_INVALID) return status;
+    ft_error error;
+    ft_error_save(&error);
+    return ft_fail(FT_INVALID, path, "%s: %s", error.where, error.message);
+}
+
 ft_status ft_adapter_config_load(const char *directory, ft_config *o, const char **base) {
     char *path = ft_path_join(&o->arena, directory, FT_ADAPTER_CONFIG);
     json_t *root;
     if (path == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_json_load(path, &root));
     ft_status status = json_is_object(root) ? read_all(root, path, o, base) : ft_fail(FT_INVALID, path, "no JSON object");
+    if (status == FT_OK) status = check_words(o, path);
     json_decref(root);
     return status;
 }

@@ -43,6 +43,9 @@ static ft_status read_padding(ft_model_config *c, const char *path) {
     bool none = json_is_null(json_object_get(c->json, "pad_token_id")); // absent is the default, null is none
     int64_t fallback = none ? -1 : c->family->defaults.padding;
     FT_TRY(ft_json_int(c->json, path, "pad_token_id", fallback, 0, c->vocab_size - 1, &c->pad_token_id));
+    if (c->pad_token_id >= c->vocab_size)
+        return ft_fail(FT_INVALID, path, "\"pad_token_id\" is missing, and that of %s, %lld, is beyond the %lld tokens of \"vocab_size\"",
+                       c->model_type, (long long)c->pad_token_id, (long long)c->vocab_size);
     c->max_position_embeddings = c->position_rows;
     if (c->family->position_rule != FT_POSITIONS_BEHIND_PADDING) return FT_OK;
     if (none) return ft_fail(FT_INVALID, path, "\"pad_token_id\" must not be null: positions are counted from it");
@@ -134,7 +137,7 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
         if (numbers[i].key == NULL) continue;
         FT_TRY(ft_json_number(c->json, path, numbers[i].key, numbers[i].fallback, numbers[i].out));
         double value = *numbers[i].out;
-        if (value < 0 || value >= 1 || (numbers[i].positive && value == 0))
+        if (value < 0 || value >= 1 || (numbers[i].positive && (float)value == 0)) // as it is computed with
             return ft_fail(FT_INVALID, path, "\"%s\" must be %s and below 1, not %g", numbers[i].key,
                            numbers[i].positive ? "above 0" : "at least 0", value);
     }
