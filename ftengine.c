@@ -344,8 +344,13 @@ static ft_status dispatch(int argc, char **argv) {
         return FT_INVALID;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--version") == 0) return print_version(), FT_OK;
-    bool help = strcmp(name, "help") == 0;
+    const bool version = strcmp(name, "--version") == 0, help = strcmp(name, "help") == 0;
+    if (argc > (help ? 3 : 2) && (help || version)) {
+        ft_fail(FT_INVALID, argv[help ? 3 : 2], "%s takes %s", name, help ? "one command" : "nothing more");
+        ft_hint("for programs: ftengine help --json, the version and all commands");
+        return FT_INVALID;
+    }
+    if (version) return print_version(), FT_OK;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
     ft_status page = FT_OK;
     if (help && print_page(argv[2], &page)) return page;
