@@ -155,7 +155,7 @@ static const ft_option rows[] = {
                 "(study.devices_per_trial). Fewer where the memory of so many processes is not "
                 "there beside the "
                 "coordinator's, which plans of the space tell before the first trial."),
-    INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker",
+    INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker share_trunk",
         .help = "How many of the trials that run at the same time share a worker process and one copy of a frozen "
                 "model: of a study of adapters whose "
                 "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model "
