@@ -43,7 +43,15 @@ static ft_status load(study_call *call, bool draws, ft_config *config) {
     const bool own = path != NULL && ft_path_exists(path);
     FT_TRY(ft_study_config_load(config, own ? 1 : 0, &path, call->setting_count, call->settings));
     FT_TRY(check_settings(call, draws));
-    if (own || ft_study_options_of(config)->constraints[0] == '\0') return FT_OK;
+    const ft_study_options *o = ft_study_options_of(config);
+    if (!own && strcmp(o->pruner, "freeze_thaw") == 0) {
+        ft_fail(FT_INVALID, "study.pruner", "freeze_thaw pauses trials of `ftengine tune`, and this study has none");
+        ft_hint("the other pruners judge what `ftengine study tell --step` reports");
+        return FT_INVALID;
+    }
+    if (!own && strcmp(o->fidelity, "data") == 0)
+        return ft_fail(FT_INVALID, "study.fidelity", "data is of the texts that ftengine's own trials train on, and this study has none");
+    if (own || o->constraints[0] == '\0') return FT_OK;
     ft_fail(FT_INVALID, "study.constraints", "is of the metrics that ftengine's own trials have, and this study has none");
     ft_hint("--constraints of `ftengine study tell` says what a program's own came to");
     return FT_INVALID;

@@ -109,7 +109,8 @@ expect 0 study export bounded --format jsonl
 [ "$(sed -n 2p out >first && json first 'd["system_attributes"]["constraints"] == [1 - d["params"]["x"], -1.0]')" = True ] || fail "not as Optuna has them: $(cat first)"
 expect 0 study ask bounded --space line.json
 for bad in "30 1 --constraints x|takes numbers with commas between" "30 1 --constraints 1,|takes numbers" "30 1 --constraints nan|takes numbers" \
-    "30 1 --constraints 1 --step 2|with --step go one value and no --constraints" "30 1 study.constraints=seconds.total<=9|--constraints of"; do
+    "30 1 --constraints 1 --step 2|with --step go one value and no --constraints" "30 1 study.constraints=seconds.total<=9|--constraints of" \
+    "30 1 --step 2 study.pruner=freeze_thaw|freeze_thaw pauses trials of" "30 1 study.fidelity=data|data is of the texts"; do
     # shellcheck disable=SC2086
     expect 2 study tell --study bounded ${bad%%|*} && says "${bad#*|}"
 done
