@@ -13,6 +13,8 @@ done
 [ "$(json run/run.json 'd["status"], d["steps"], d["best"]["step"]')" = "('completed', 6, 6)" ] || fail "run.json: $(cat run/run.json)"
 [ "$(json run/run.json 'sum(d["memory"]["at_peak"].values()) == d["memory"]["peak_allocated_bytes"] <= d["memory"]["peak_reserved_bytes"]')" = True ] ||
     fail "memory in run.json does not add up"
+"$FTENGINE" plan "$here/follow.ini" --json >out
+[ "$(json run/run.json 'd["model"]')" = "$(json out '{k: d["model"][k] for k in ("parameters", "trained")}')" ] || fail "the model in run.json: $(json run/run.json 'd.get("model")')"
 [ "$(grep -c '"loss"' run/metrics.jsonl)" = 3 ] && [ "$(grep -c eval_accuracy run/metrics.jsonl)" = 1 ] || fail "metrics.jsonl: $(cat run/metrics.jsonl)"
 [ "$(wc -l <run/predictions.jsonl)" = "$(($(wc -l <"$here/validation.tsv") - 1))" ] || fail "predictions.jsonl has another number of lines than the data"
 grep -qF "from cache" err && fail "nothing can be cached on the first run"
