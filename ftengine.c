@@ -178,7 +178,7 @@ static const ft_command commands[] = {
      "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
      "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
      "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: also as files\n"
-     "  delete NAME --yes                       the study and its runs\n\n"
+     "  delete NAME --yes                       the study and its runs; with --storage the study alone\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE, journal:FILE) any database of Optuna 3.0 or later will do.\n"
      "All of them take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
