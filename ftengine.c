@@ -178,7 +178,7 @@ static const ft_command commands[] = {
      "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
      "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
      "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: also as files\n"
-     "  delete NAME --yes                       the study and its runs\n\n"
+     "  delete NAME --yes                       the study and its runs; with --storage the study alone\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage URL (sqlite:///FILE, postgresql://USER@HOST/DATABASE, journal:FILE) any database of Optuna 3.0 or later will do.\n"
      "All of them take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
@@ -344,8 +344,13 @@ static ft_status dispatch(int argc, char **argv) {
         return FT_INVALID;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--version") == 0) return print_version(), FT_OK;
-    bool help = strcmp(name, "help") == 0;
+    const bool version = strcmp(name, "--version") == 0, help = strcmp(name, "help") == 0;
+    if (argc > (help ? 3 : 2) && (help || version)) {
+        ft_fail(FT_INVALID, argv[help ? 3 : 2], "%s takes %s", name, help ? "one command" : "nothing more");
+        ft_hint("for programs: ftengine help --json, the version and all commands");
+        return FT_INVALID;
+    }
+    if (version) return print_version(), FT_OK;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
     ft_status page = FT_OK;
     if (help && print_page(argv[2], &page)) return page;

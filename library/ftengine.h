@@ -159,7 +159,7 @@ enum { FTENGINE_OBJECTIVES = 64 }; // at most
 enum { FTENGINE_TRIAL_RUNNING = 0, FTENGINE_TRIAL_COMPLETE, FTENGINE_TRIAL_PRUNED, FTENGINE_TRIAL_FAILED, FTENGINE_TRIAL_WAITING };
 
 typedef struct ftengine_sampler ftengine_sampler;
-// maximize [objectives]: 1 or 0. words: options of [study], as study.sampler=gp, study.seed=7; a grid is refused.
+// maximize [objectives]: 1 or 0. words: options of [study], as study.sampler=gp, study.seed=7, and no others; a grid is refused.
 int ftengine_sampler_new(ftengine *engine, int objectives, const signed char *maximize, int count, const char *const *words,
                          ftengine_sampler **sampler);
 // NULL is fine. Before its engine is freed.

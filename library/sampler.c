@@ -40,6 +40,12 @@ static ft_status read_options(int count, const char *const *words, ft_sampler_op
     *options = ft_study_sampler_options(ft_study_options_of(&config));
     const bool learns = ft_study_options_of(&config)->learn_from[0] != '\0';
     ft_config_free(&config);
+    for (int i = 0; i < count; i++) {
+        if (strncmp(words[i], "study.", 6) == 0) continue;
+        ft_fail(FT_INVALID, words[i], "a sampler takes no such setting");
+        ft_hint("those of [study] that are about suggesting, as study.seed=7");
+        return FT_INVALID;
+    }
     if (learns) return ft_fail(FT_INVALID, "study.learn_from", "is of studies of `ftengine tune`, which keep what they learnt");
     if (options->kind != FT_SAMPLER_GRID) return FT_OK;
     ft_fail(FT_INVALID, "study.sampler", "a grid needs all of its space beforehand, which is not known here");

@@ -38,6 +38,7 @@ ft_status ft_command_config(const ft_section *const *sections, int argc, char **
         if (status == FT_OK) status = json ? write_json(sections, &config) : ft_config_write(&config, true, false, stdout);
     }
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    if (status == FT_FAILED) ft_error_where_default("standard output");
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

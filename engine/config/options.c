@@ -32,10 +32,20 @@ const ft_option *ft_sections_option(const ft_section *const *others, int index) 
     return NULL;
 }
 
+static bool is_called(const ft_option *option, const char *name) {
+    if (strcmp(option->name, name) == 0) return true;
+    for (const char *at = option->also; at != NULL && *at != '\0'; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        if (strlen(name) == length && memcmp(at, name, length) == 0) return true;
+        at += length;
+    }
+    return false;
+}
+
 int ft_sections_find(const ft_section *const *others, const char *name) {
     const ft_option *option;
     for (int i = 0; (option = ft_sections_option(others, i)) != NULL; i++)
-        if (strcmp(option->name, name) == 0) return i;
+        if (is_called(option, name)) return i;
     return -1;
 }
 

@@ -59,7 +59,8 @@ typedef struct ft_option {
                               // and has no scheme is a path; behind it may stand #NAME
     bool hub_name;            // of a path: a model's name is left as it is where there is no such directory
     const char *unit;         // what is counted, or NULL
-    const char *elsewhere;    // names in other programs, separated by blanks, or NULL
+    const char *also;         // other names that are taken for this one, "section.key", separated by blanks, or NULL
+    const char *elsewhere;    // names in other programs, separated by blanks, or NULL: hints alone
     const char *help;
 } ft_option;
 

@@ -25,15 +25,16 @@ static const ft_option rows[] = {
            .help = "tsv: columns separated by tabs, quotes are text. csv: cells may be quoted, columns separated by , ; tab "
                    "or |. jsonl: one JSON object a line. squad: SQuAD's JSON. auto: by the file's name, else by its first line."),
     STRING(data.text_column, FIXED, "",
-           .elsewhere = "text_column_name text_column_names sentence_column text_field",
-           .help = "Column that holds the text. Empty: text, sentence or the like; of question_answering question. Of pictures: data.image."),
+           .also = "data.messages data.prompt", .elsewhere = "text_column_name text_column_names sentence_column text_field",
+           .help = "Column that holds the text. Empty: text, sentence or the like; of question_answering question; of causal_lm messages, prompt or text. Of pictures: "
+                   "data.image. data.messages and data.prompt are taken for it."),
     STRING(data.image, FIXED, "", .elsewhere = "image_column image_column_name image_key image_field path_column file_column",
            .help = "Models that read pictures: column, or key of JSON lines, that holds the path of a picture, relative to the file. Empty: image, file_name, path or the "
                    "like."),
     STRING(data.text_pair, FIXED, "",
-           .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
-           .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "
-                   "Empty: single texts."),
+           .also = "data.completion", .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
+           .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis; of causal_lm of the completions. "
+                   "Empty: single texts. data.completion is taken for it."),
     STRING(data.label_column, FIXED, "", .elsewhere = "label_column_name label_field target_column",
            .help = "Column that holds the label; several, separated by commas, for several classes (0 or 1 each) or "
                    "targets. Empty: label or the like."),
@@ -76,9 +77,9 @@ static const ft_option rows[] = {
                    "head, and what a saved model was trained with. Of question_answering windows of the context alone (auto: they share 128 tokens, "
                    "or a third of data.max_length where that is less)."),
     CHOICE(data.learn, FIXED, "completion", learn_choices,
-           .elsewhere = "completion_only_loss assistant_only_loss train_on_prompt train_on_inputs mask_prompt train_on_responses_only",
+           .also = "train.loss_on", .elsewhere = "completion_only_loss assistant_only_loss train_on_prompt train_on_inputs mask_prompt train_on_responses_only",
            .help = "train.task = causal_lm: what is learned of a text. completion: of messages what the assistant says, of a prompt its completion, of a "
-                   "plain text all. all: every token."),
+                   "plain text all. all: every token. train.loss_on is taken for it."),
     PATH(data.chat_template, FIXED, "", .elsewhere = "chat_template chat_template_path",
          .help = "train.task = causal_lm: a file with the chat template (Jinja) that messages are written with. Empty: the model's own."),
     STRING(data.chat_variables, FIXED, "", .elsewhere = "chat_template_kwargs",

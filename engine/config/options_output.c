@@ -7,7 +7,7 @@ static const ft_option_choice exists_choices[] = {
     {"new", FT_EXISTS_NEW}, {"resume", FT_EXISTS_RESUME}, {"error", FT_EXISTS_ERROR}, {NULL, 0}};
 
 static const ft_option rows[] = {
-    PATH(output.dir, FREE, "", .elsewhere = "output_dir run_dir save_dir logging_dir",
+    PATH(output.dir, FREE, "", .elsewhere = "output_dir run_dir save_dir logging_dir run_name track.name",
          .help = "Run directory. Empty: runs/NAME-NNN, NAME being the config file's and NNN the next free number."),
     CHOICE(output.exists, FREE, "new", exists_choices, .elsewhere = "overwrite_output_dir resume_from_checkpoint resume",
            .help = "When output.dir is there already: take a fresh name beside it, go on where it stopped, or refuse."),

@@ -33,11 +33,11 @@ json_t *ft_plan_json(const ft_plan *p) {
                                  ft_offload_name(ft_offload_set_of(p->offloads, p->offloads_inputs, p->offloads_trunk)), "storage", ft_keep_name(p->storage), "max_length", p->max_length,
                                  "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
                                  "eval", capacity_json(p->eval));
-    json_t *root = json_pack("{s:i, s:s, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "verdict",
+    json_t *root = json_pack("{s:i, s:s, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "verdict",
                              ft_plan_verdict(p), "fits", p->fits,
                              "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
-                             "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
-                             p->with_data, "calibrated", p->outside_measured, "target", p->threads > 0 ? "cpu" : "cuda", "predicted_step_seconds",
+                             "parameters", (json_int_t)p->parameters, "trained", (json_int_t)p->trained_parameters, "trained_parameters",
+                             (json_int_t)p->trained_parameters, "with_data", p->with_data, "calibrated", p->outside_measured, "target", p->threads > 0 ? "cpu" : "cuda", "predicted_step_seconds",
                              p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", ft_plan_autofit_json(&p->autofit));
     if (root != NULL && p->features)
         ft_json_put(root, "features", json_pack("{s:b, s:o}", "from_cache", p->trunk.tokens == 0, "trunk", capacity_json(p->trunk)), &failed);

@@ -37,6 +37,7 @@ ft_status ft_run_write_config(ft_trainer *t) {
     FT_TRY(ft_atomic_open(&file, path));
     ft_status status = ft_config_write(t->job.config, true, true, file.stream);
     if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_error_where_default("%s", path);
     ft_atomic_abort(&file);
     return status;
 }

@@ -240,6 +240,9 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         retries_json(t, &failed));
     if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
     if (root != NULL && json_array_size(t->end.earlier) > 0) ft_json_put(root, "earlier_total_steps", json_incref(t->end.earlier), &failed);
+    const ft_parameters *p = &t->room.model.parameters;
+    if (root != NULL && p->real_total > 0) // the model was made
+        ft_json_put(root, "model", json_pack("{s:I, s:I}", "parameters", (json_int_t)p->real_total, "trained", (json_int_t)p->real_trainable), &failed);
     ft_json_put(root, "host", host_json(t, &failed), &failed);
     if (root != NULL && t->room.ranks != NULL) ft_json_put(root, "devices", ranks_json(t, &failed), &failed);
     json_t *restarts = restarts_json(t, &failed);

@@ -24,12 +24,34 @@ typedef struct asking {
     ft_tuning tuning;
 } asking;
 
-static ft_status load(study_call *call, ft_config *config) {
+// Of a run's options none is looked at: it is another program that trains.
+static ft_status check_settings(const study_call *call, bool draws) {
+    for (int i = 0; i < call->setting_count; i++) {
+        const char *setting = call->settings[i];
+        if (strncmp(setting, "study.", 6) == 0 || (draws && strncmp(setting, "space.", 6) == 0)) continue;
+        ft_fail(FT_INVALID, setting, "%s takes no such setting", call->subcommand);
+        if (strncmp(setting, "space.", 6) != 0) ft_hint("those of [study] it does, as study.sampler=gp");
+        else ft_hint(strcmp(call->subcommand, "ask") == 0 ? "the space is that of --space" : "`ftengine study ask` does");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
+static ft_status load(study_call *call, bool draws, ft_config *config) {
     const char *path = NULL;
     if (call->place.directory != NULL && (path = ft_path_join(&call->arena, call->place.directory, "config.ini")) == NULL) return FT_NO_MEMORY;
     const bool own = path != NULL && ft_path_exists(path);
     FT_TRY(ft_study_config_load(config, own ? 1 : 0, &path, call->setting_count, call->settings));
-    if (own || ft_study_options_of(config)->constraints[0] == '\0') return FT_OK;
+    FT_TRY(check_settings(call, draws));
+    const ft_study_options *o = ft_study_options_of(config);
+    if (!own && strcmp(o->pruner, "freeze_thaw") == 0) {
+        ft_fail(FT_INVALID, "study.pruner", "freeze_thaw pauses trials of `ftengine tune`, and this study has none");
+        ft_hint("the other pruners judge what `ftengine study tell --step` reports");
+        return FT_INVALID;
+    }
+    if (!own && strcmp(o->fidelity, "data") == 0)
+        return ft_fail(FT_INVALID, "study.fidelity", "data is of the texts that ftengine's own trials train on, and this study has none");
+    if (own || o->constraints[0] == '\0') return FT_OK;
     ft_fail(FT_INVALID, "study.constraints", "is of the metrics that ftengine's own trials have, and this study has none");
     ft_hint("--constraints of `ftengine study tell` says what a program's own came to");
     return FT_INVALID;
@@ -100,7 +122,7 @@ static ft_status print_asked(study_call *call, const asking *a, int64_t number, 
 static ft_status ask(study_call *call, asking *a) {
     const char *values[FT_OPTION_LIMIT] = {NULL};
     int64_t number = -1;
-    FT_TRY(load(call, &a->config));
+    FT_TRY(load(call, call->space == NULL, &a->config));
     FT_TRY(read_space(call, a));
     FT_TRY(ft_outside_open(call->opened, &a->config, &a->space, &a->tuning));
     FT_TRY(ft_outside_ask(&a->tuning, &number, &call->arena, values));
@@ -188,7 +210,7 @@ static ft_status tell(study_call *call, asking *a) {
     FT_TRY(read_limits(call->constraints, limits, &limit_count));
     if (call->step != NULL && (count != 1 || call->state != NULL || limit_count > 0))
         return ft_fail(FT_INVALID, "study", "with --step go one value and no %s: the trial goes on", limit_count > 0 ? "--constraints" : "--state");
-    FT_TRY(load(call, &a->config));
+    FT_TRY(load(call, false, &a->config));
     FT_TRY(ft_outside_open(call->opened, &a->config, &a->space, &a->tuning));
     if (call->step == NULL) {
         FT_TRY(ft_outside_end(&a->tuning, number, state, values, count, limits, limit_count));

@@ -16,7 +16,7 @@ typedef struct ft_study_values {
 
 static const ft_option_choice sampler_choices[] = {
     {"tpe", 0},    {"auto", 0}, {"gp", 0},           {"cmaes", 0},
-    {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+    {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {"qmc", 0}, {NULL, 0}};
 static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
@@ -59,7 +59,7 @@ static const ft_option rows[] = {
                  "diverged trials where not to look. cmaes: CMA-ES, for one objective and many trials; choices are tpe's. "
                  "auto: gp for up to 250 trials of up to 20 parameters and one objective, else tpe; in studies of more than 1,000 trials "
                  "cmaes where all parameters are numbers, else tpe; with pruner = freeze_thaw: where the trials around let most expect, paused ones too. "
-                 "grid tries every combination once."),
+                 "grid tries every combination once. qmc is quasi_random."),
     STRING(study.learn_from, FREE, "", .files = ".jsonl .jsonl.gz", .elsewhere = "warm_start prior_studies",
            .help = "What to learn from, several separated by commas: studies of the same space (other data, other models) by "
                    "name, directory, or sqlite:///FILE#NAME and the like; and exported ones, FILE.jsonl or FILE.jsonl.gz, of "
@@ -155,7 +155,7 @@ static const ft_option rows[] = {
                 "(study.devices_per_trial). Fewer where the memory of so many processes is not "
                 "there beside the "
                 "coordinator's, which plans of the space tell before the first trial."),
-    INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker",
+    INT(study.pack, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "trials_per_worker share_trunk",
         .help = "How many of the trials that run at the same time share a worker process and one copy of a frozen "
                 "model: of a study of adapters whose "
                 "trials differ in what is trained (adapter.*), learning rates, seeds, batches and the like. The model "
@@ -250,6 +250,7 @@ ft_status ft_study_config_load(ft_config *config, int file_count, const char *co
 }
 
 const char *ft_study_sampler_name(const ft_study_options *o, const ft_space *space, int objectives) {
+    if (strcmp(o->sampler, "qmc") == 0) return "quasi_random";
     if (strcmp(o->sampler, "auto") != 0 || strcmp(o->pruner, "freeze_thaw") == 0 || o->trials <= FT_AUTO_MANY_TRIALS) return o->sampler;
     return space != NULL && objectives == 1 && o->learn_from[0] == '\0' && ft_space_is_numbers(space) ? "cmaes" : "tpe";
 }

@@ -17,7 +17,7 @@ typedef struct ft_study_options {
     double timeout;             // seconds; 0: none
     double reconnect;           // seconds that a server which is gone is waited for
     int64_t seed;
-    const char *sampler; // tpe | auto | gp | cmaes | random | grid | quasi_random
+    const char *sampler; // tpe | auto | gp | cmaes | random | grid | quasi_random | qmc, which is the same
     const char *learn_from; // "a, studies/b, sqlite:///FILE#c"; "": nothing
     int64_t startup_trials, candidates;
     bool quasi_startup, group, constant_liar, count_failed, branch_split, branch_joint;

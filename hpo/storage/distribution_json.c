@@ -28,10 +28,17 @@ static const class_row classes[] = {
 enum { CLASSES = sizeof classes / sizeof classes[0] };
 
 // "choices", or "low", "high" and what the class has beside them.
-static bool known_attribute(const class_row *row, const char *key) {
-    if (row->kind == FT_CATEGORICAL) return strcmp(key, "choices") == 0;
-    return strcmp(key, "low") == 0 || strcmp(key, "high") == 0 || (row->has_log && strcmp(key, "log") == 0) ||
-           (row->step != NULL && strcmp(key, row->step) == 0);
+static ft_status check_attribute(const class_row *row, const char *where, const char *key) {
+    const char *names[4] = {"choices"}, *nearest;
+    int count = 1;
+    if (row->kind != FT_CATEGORICAL) names[0] = "low", names[count++] = "high";
+    if (row->has_log) names[count++] = "log";
+    if (row->step != NULL) names[count++] = row->step;
+    for (int i = 0; i < count; i++)
+        if (strcmp(key, names[i]) == 0) return FT_OK;
+    ft_fail(FT_INVALID, where, "%s has an attribute that it should not have, \"%.40s\"", row->name, key);
+    if ((nearest = ft_nearest(key, count, names)) != NULL) ft_hint("did you mean \"%s\"?", nearest);
+    return FT_INVALID;
 }
 
 static ft_status number_attribute(const json_t *attributes, const char *where, const char *key, double *out) {
@@ -127,8 +134,7 @@ static ft_status read_distribution(const json_t *root, const char *where, ft_are
     }
     json_t *walked = (json_t *)attributes; // Jansson's iterators take no const and change nothing
     for (void *at = json_object_iter(walked); at != NULL; at = json_object_iter_next(walked, at))
-        if (!known_attribute(&classes[i], json_object_iter_key(at)))
-            return ft_fail(FT_INVALID, where, "%s has an attribute that it should not have, \"%.40s\"", name, json_object_iter_key(at));
+        FT_TRY(check_attribute(&classes[i], where, json_object_iter_key(at)));
     if (classes[i].kind == FT_CATEGORICAL) return read_choices(attributes, where, arena, out);
     return read_range(&classes[i], attributes, where, out);
 }

@@ -190,6 +190,18 @@ static ft_status the_only_one(ft_arena *arena, const char **study) {
     return status;
 }
 
+// The directory of a study that is kept elsewhere says where, in its last line (hpo/study/owner.c).
+static const char *kept_elsewhere(ft_arena *arena, const ft_study_place *place) {
+    char *text, *path = ft_path_join(arena, place->directory, "owner"), *found = NULL;
+    size_t length;
+    if (path == NULL || !ft_path_exists(path) || ft_read_file(path, 1 << 16, &text, &length) != FT_OK) return NULL;
+    if (length > 0 && text[length - 1] == '\n') text[length - 1] = '\0';
+    const char *line_break = strrchr(text, '\n');
+    if (line_break != NULL && strcmp(line_break + 1, FILE_NAME) != 0) found = ft_arena_strdup(arena, line_break + 1);
+    free(text);
+    return found;
+}
+
 // Nobody has made the file that a name stands for.
 static ft_status no_file(const char *study, ft_arena *arena, const ft_study_place *place) {
     const char **names;
@@ -200,8 +212,10 @@ static ft_status no_file(const char *study, ft_arena *arena, const ft_study_plac
         return status;
     }
     FT_TRY(ft_study_names(arena, &names, &count));
+    const char *elsewhere = kept_elsewhere(arena, place);
     ft_status status = ft_no_such(STUDIES, "study", study, count, names);
-    if (count == 0) ft_hint("there are none; --storage sqlite:///FILE names a file elsewhere");
+    if (elsewhere != NULL) ft_hint("%s has the runs of one that is kept in %.300s: --storage names it", place->directory, elsewhere);
+    else if (count == 0) ft_hint("there are none; --storage sqlite:///FILE names a file elsewhere");
     return status;
 }
 

@@ -131,6 +131,8 @@ ft_status ft_stored_refresh(ft_stored *study);
 
 // A new trial: RUNNING, or WAITING in the queue.
 ft_status ft_stored_ask(ft_stored *study, ft_trial_state state, int64_t *number);
+// A WAITING trial becomes RUNNING. *started = false: another process was faster.
+ft_status ft_stored_start(ft_stored *study, int64_t number, bool *started);
 // The oldest WAITING trial becomes RUNNING; it goes to one process only. *number = -1: none is waiting.
 ft_status ft_stored_pop(ft_stored *study, int64_t *number);
 // FT_INVALID when the study knows the name with another kind of distribution or other choices: Optuna would refuse the

@@ -75,18 +75,23 @@ ft_status ft_stored_enqueue(ft_stored *study, const ft_fixed_param *params, int 
     return status;
 }
 
+ft_status ft_stored_start(ft_stored *study, int64_t number, bool *started) {
+    char now[32];
+    int changed;
+    ft_sql_now(now);
+    FT_TRY(ft_sql_run(study->storage, FT_SQL_TRIAL_START, &changed, "it", study->trial_ids[number], now));
+    *started = changed != 0; // else the next refresh will see it
+    return *started ? ft_trials_start(&study->trials, number) : FT_OK;
+}
+
 ft_status ft_stored_pop(ft_stored *study, int64_t *number) {
+    bool started = false;
     *number = -1;
     FT_TRY(ft_stored_refresh(study));
-    for (int64_t i = 0; i < study->trials.count; i++) {
+    for (int64_t i = 0; i < study->trials.count && !started; i++) {
         if (study->trials.trial[i].state != FT_WAITING) continue;
-        char now[32];
-        int changed;
-        ft_sql_now(now);
-        FT_TRY(ft_sql_run(study->storage, FT_SQL_TRIAL_START, &changed, "it", study->trial_ids[i], now));
-        if (changed == 0) continue; // another process was faster; the next refresh will see it
-        *number = i;
-        return ft_trials_start(&study->trials, i);
+        FT_TRY(ft_stored_start(study, i, &started));
+        if (started) *number = i;
     }
     return FT_OK;
 }

@@ -78,6 +78,8 @@ static ft_status read_names(ft_tuning *t, named **list, int *count, const char *
         char *word = ft_arena_strndup(&t->arena, at, (size_t)(last - at));
         if (word == NULL) return FT_NO_MEMORY;
         FT_TRY(read_name(t, word, &(*list)[*count]));
+        for (int i = 0; i < *count; i++) // which would count twice
+            if (strcmp((*list)[i].shown, (*list)[*count].shown) == 0) return ft_fail(FT_INVALID, option, "'%.200s' is there twice", word);
         *canonical = ft_arena_format(&t->arena, "%s%s%s", *canonical, *count > 0 ? ", " : "", (*list)[*count].shown);
         if (*canonical == NULL) return FT_NO_MEMORY;
         ++*count;

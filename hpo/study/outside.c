@@ -1,8 +1,10 @@
 // outside.c - ask and tell for other programs: each is one transaction with the look at what others have written.
 #include "hpo/study/outside.h"
 
+#include "base/log.h"
 #include "hpo/pruner/internal.h"
 #include "hpo/search/sampler.h"
+#include "hpo/study/thaw.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -39,9 +41,23 @@ static ft_status end_group(ft_tuning *t, ft_status status) {
     return status;
 }
 
+// The oldest trial that waits, but for those that go on from a checkpoint, which only `ftengine tune` can. *number = -1: none.
+static ft_status pop(ft_tuning *t, int64_t *number) {
+    *number = -1;
+    for (int64_t i = 0; i < t->study->trials.count && *number < 0; i++) {
+        bool started = false;
+        int64_t of;
+        if (t->study->trials.trial[i].state != FT_WAITING) continue;
+        FT_TRY(ft_thaw_of(t->study, i, &of));
+        if (of < 0) FT_TRY(ft_stored_start(t->study, i, &started));
+        if (started) *number = i;
+    }
+    return FT_OK;
+}
+
 static ft_status draw(ft_tuning *t, int64_t *number, ft_arena *arena, const char **values) {
     FT_TRY(ft_stored_refresh(t->study));
-    FT_TRY(ft_stored_pop(t->study, number));
+    FT_TRY(pop(t, number));
     const bool queued = *number >= 0;
     if (!queued) {
         int64_t left;
@@ -80,6 +96,11 @@ static ft_status weigh(ft_tuning *t, int64_t number, int64_t step, double value,
     FT_TRY(check_trial(t, number));
     if (t->objectives.count != 1)
         return ft_fail(FT_INVALID, t->study->name, "a study of %d objectives takes no reports of steps", t->objectives.count);
+    const ft_trial *trial = &t->study->trials.trial[number];
+    for (int i = 0; i < trial->report_count; i++) // the first one stays, as in Optuna
+        if (trial->reports[i].step == step && trial->reports[i].value != value)
+            ft_warn("trial %lld: step %lld has the value %.17g already, which stays; %.17g is left aside", (long long)number, (long long)step,
+                    trial->reports[i].value, value);
     return ft_tuning_weigh(t, number, step, value, prune);
 }
 

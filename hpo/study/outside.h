@@ -12,10 +12,10 @@
 // study.learn_from names; without one nothing is asked for, and what was learnt is read alone.
 ft_status ft_outside_open(ft_stored *study, const ft_config *config, const ft_space *space, ft_tuning *tuning);
 void ft_outside_close(ft_tuning *tuning);
-// A trial that waits in the queue, else a new one, with all its values in the file. values: as for ft_tuning_draw. FT_FAILED: every
-// point of a grid was tried.
+// A trial that waits in the queue (but for thawed ones), else a new one, with all its values in the file. values: as for ft_tuning_draw.
+// FT_FAILED: every point of a grid was tried.
 ft_status ft_outside_ask(ft_tuning *tuning, int64_t *number, ft_arena *arena, const char **values);
-// One value at a step >= 0 of a trial that goes on. *prune: the pruner would end it here; the caller does, or not.
+// One value at a step >= 0 of a trial that goes on; a step that has another value keeps it, with a warning. *prune: the pruner would end it here; the caller does, or not.
 ft_status ft_outside_report(ft_tuning *tuning, int64_t number, int64_t step, double value, bool *prune);
 // How it ended: COMPLETE with a value an objective, PRUNED with one or none, which is the last report then, FAIL with none. limits: what
 // the program's own constraints came to, <= 0 where they are kept, as Optuna stores them; none of a trial that has none.

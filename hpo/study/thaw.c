@@ -311,7 +311,7 @@ static ft_status rewrite(const char *directory, const ft_thaw_wish *wish, ft_are
     FT_TRY(ft_study_config_load(&config, 1, &path, 0, NULL));
     ft_status status = configure(wish, &config);
     if (status == FT_OK) status = ft_atomic_open(&file, path);
-    if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK) ft_atomic_abort(&file);
+    if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK) ft_error_where_default("%s", path), ft_atomic_abort(&file);
     else if (status == FT_OK) status = ft_atomic_commit(&file);
     ft_config_free(&config);
     return status;

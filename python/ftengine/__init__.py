@@ -47,6 +47,10 @@ def __getattr__(name: str) -> Any:
         from .trainer import from_training_arguments
 
         return from_training_arguments
+    if name in ("FtengineClassifier", "FtengineRegressor"):  # only who asks for one needs scikit-learn
+        from . import sklearn
+
+        return getattr(sklearn, name)
     raise AttributeError(f"module 'ftengine' has no attribute {name!r}")
 
 

@@ -233,7 +233,7 @@ class Sampler(BaseSampler):
     """The sampler of `ftengine tune`.
 
     kind: tpe, gp (a Gaussian process, one objective), cmaes (CMA-ES, one objective), auto (gp for up to 250 trials of up to 20 parameters,
-    else tpe), random or quasi_random.
+    else tpe), random or quasi_random (also called qmc).
     seed: None takes one at random. constraints_func: as for Optuna's samplers; Trial.set_constraint is heard, too. options: those of [study] that
     are about suggesting, by their names or Optuna's: startup_trials, candidates, group, constant_liar, bandwidth, ...
 

@@ -301,7 +301,11 @@ static void test_written_and_read_again(void **state) {
     none = written(&c, false, false);
     assert_string_equal(none, "");
     ft_config_free(&c);
-    char small[4];
+    char small[4], by_another_name[FT_OPTION_TEXT_LIMIT];
+    ok(load_overrides(&c, "train.loss_on=all", NULL));
+    ok(ft_option_text(&c, ft_option_find("data.learn"), by_another_name, sizeof by_another_name));
+    assert_string_equal(by_another_name, "all");
+    ft_config_free(&c);
     ok(load_overrides(&c, "train.epochs=12.75", NULL));
     assert_int_equal(ft_option_text(&c, ft_option_find("train.epochs"), small, sizeof small), FT_FAILED);
     assert_int_equal(ft_option_text(&c, ft_option_find("train.epochs"), small, 0), FT_FAILED);

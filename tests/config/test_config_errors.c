@@ -148,6 +148,7 @@ static void test_wrong_files(void **state) {
 
     expect_file_error("[train]\nseed = 1\n\n[model]\n[train]\nseed = 2\n", 6, "train.seed is set on line 2 already",
                       NULL);
+    expect_file_error("[data]\nlearn = all\n[train]\nloss_on = all\n", 4, "train.loss_on is set on line 2 already", NULL); // one option by two names
     expect_file_error("[train]\nseed 1\n", 2, "this line is neither", NULL);
     expect_file_error("[train\nseed = 1\n", 1, "a section's name ends with ]", NULL);
     expect_file_error("[train] seed = 1\n", 1, "nothing may follow a section's name", NULL);

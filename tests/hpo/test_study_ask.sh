@@ -55,6 +55,8 @@ done
 # shellcheck disable=SC2086
 expect 0 study tell pruned 2 --step 1 5.5 --json $median
 [ "$(json out 'd["prune"], d["state"]')" = "(True, 'RUNNING')" ] || fail "verdict: $(cat out)"
+expect 0 study tell pruned 2 --step 1 5.5 && [ ! -s err ] || fail "told twice: $(cat err)"
+expect 0 study tell pruned 2 --step 1 0.5 && says "trial 2: step 1 has the value 5.5 already, which stays; 0.5 is left aside"
 expect 0 study tell pruned 2 --state pruned
 expect 0 study export pruned --format jsonl
 [ "$(tail -1 out >last && json last 'd["state"], d["values"], d["intermediate_values"]')" = "('PRUNED', [5.5], {'1': 5.5})" ] || fail "rows: $(cat out)"
@@ -107,13 +109,14 @@ expect 0 study export bounded --format jsonl
 [ "$(sed -n 2p out >first && json first 'd["system_attributes"]["constraints"] == [1 - d["params"]["x"], -1.0]')" = True ] || fail "not as Optuna has them: $(cat first)"
 expect 0 study ask bounded --space line.json
 for bad in "30 1 --constraints x|takes numbers with commas between" "30 1 --constraints 1,|takes numbers" "30 1 --constraints nan|takes numbers" \
-    "30 1 --constraints 1 --step 2|with --step go one value and no --constraints" "30 1 study.constraints=seconds.total<=9|--constraints of"; do
+    "30 1 --constraints 1 --step 2|with --step go one value and no --constraints" "30 1 study.constraints=seconds.total<=9|--constraints of" \
+    "30 1 --step 2 study.pruner=freeze_thaw|freeze_thaw pauses trials of" "30 1 study.fidelity=data|data is of the texts"; do
     # shellcheck disable=SC2086
     expect 2 study tell --study bounded ${bad%%|*} && says "${bad#*|}"
 done
 
 # ---- other studies: learnt from at the first question, and from then on --------------------------------------------------------
-for name in taught again untaught; do expect 0 study create --study $name --direction minimize; done
+for name in taught again untaught evenly; do expect 0 study create --study $name --direction minimize; done
 expect 2 study ask taught --space line.json study.learn_from=nobody && says "there is no study 'nobody'"
 expect 2 study ask taught --space line.json study.learn_from=bounded study.sampler=random && says "this sampler learns from no trials"
 expect 0 study export taught --format jsonl # a refusal leaves nothing behind
@@ -132,6 +135,14 @@ for i in 0 1 2 3; do
 done
 cmp -s <(cat taught? | grep '"x"') <(cat untaught? | grep '"x"') && fail "nothing was learnt"
 expect 2 study ask untaught --space line.json study.learn_from=bounded && says "what a study learns from is fixed when it is made"
+
+for name in quasi_random qmc; do # one sampler by two names
+    expect 0 study ask evenly --space line.json --json study.sampler=$name && json out 'd["params"]["x"]' >$name
+    expect 0 study tell evenly --state fail "$(json out 'd["number"]')"
+done
+[ "$(cat quasi_random)" != "$(cat qmc)" ] || fail "one point twice"
+expect 0 "$FTENGINE" study create --study alone --direction minimize && expect 0 study ask alone --space line.json --json study.sampler=qmc
+[ "$(json out 'd["params"]["x"]')" = "$(cat quasi_random)" ] || fail "qmc is another sampler than quasi_random"
 
 # ---- a parameter that only some trials have -------------------------------------------------------------------------------------
 cat >when.json <<'JSON'
@@ -190,11 +201,16 @@ for bad in "40|completed with 0 values, but 1 belongs to it" "40 1 2|completed w
     expect 2 study tell --study one ${bad%%|*} && one_error "${bad#*|}"
 done
 expect 2 study tell one 40 1 study.samplr=tpe && one_error "study.samplr"
+for bad in "ask one --space space.json train.epochs=2" "ask one --space space.json space.train.epochs=float(1,2)" "tell one 40 1 data.max_length=8" "tell one 40 1 space.train.epochs=1"; do
+    # shellcheck disable=SC2086
+    expect 2 study $bad && one_error "${bad%% *} takes no such setting (${bad##* })"
+done
 echo '{"x": {"name": "FloatDistribution", "attributes": {"low": 2, "high": 1}}}' >upside.json
 echo '[1]' >list.json
 echo '{"x": 3}' >bare.json
 echo "{\"\": $float}}" >nameless.json
 echo '{"x": {"name": "FlaotDistribution", "attributes": {"low": 2, "high": 1}}}' >misspelt.json
+echo '{"x": {"name": "FloatDistribution", "attributes": {"low": 0, "high": 1, "stp": 0.5}}}' >attribute.json
 echo '{"x": {"name": "CategoricalDistribution", "attributes": {"choices": [1, 2]}}}' >other.json
 expect 2 study ask one && one_error "this study has no search space of its own" && says "--space FILE.json gives it"
 expect 2 study ask one --space upside.json && one_error 'upside.json: "x"'
@@ -202,6 +218,7 @@ expect 2 study ask one --space list.json && one_error "holds no search space"
 expect 2 study ask one --space bare.json && one_error '"x" is no distribution'
 expect 2 study ask one --space nameless.json && one_error "a parameter has no name"
 expect 2 study ask one --space misspelt.json && one_error "unknown distribution" && says 'did you mean "FloatDistribution"?'
+expect 2 study ask one --space attribute.json && one_error 'should not have, "stp"' && says 'did you mean "step"?'
 expect 2 study ask one --space other.json && one_error "x"
 expect 2 study ask one --space none.json && one_error "none.json"
 expect 2 study create --study four --direction up && one_error "takes minimize or maximize" && [ ! -e studies/four ] || fail "something was made"

@@ -218,6 +218,8 @@ expect 0 "$FTENGINE" help tune
 # ---- other places ------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" tune tiny.ini --study one --storage sqlite:///all.db --trials 2
 expect 0 "$FTENGINE" tune tiny.ini --study two --storage sqlite:///all.db --trials 2 study.keep=none
+expect 2 "$FTENGINE" study show two && one_error "there is no study 'two'"
+says "studies/two has the runs of one that is kept in $PWD/all.db: --storage names it"
 [ "$(find studies/one -name model -type d | wc -l) $(find studies/two -name model -type d | wc -l)" = "1 0" ] || fail "kept models"
 [ "$(dump all.db | grep -c '^trials ')" = 4 ] || fail "not both studies in one file"
 [ ! -e studies/one/study.db ] || fail "a second file"

@@ -166,13 +166,14 @@ static void test_mistakes(void **state) {
 
     ftengine_sampler *none = (ftengine_sampler *)&s;
     const signed char up[FTENGINE_OBJECTIVES + 1] = {1};
-    const char *grid[] = {"study.sampler=grid"}, *gp[] = {"study.sampler=gp"}, *unknown[] = {"study.smapler=tpe"};
+    const char *grid[] = {"study.sampler=grid"}, *gp[] = {"study.sampler=gp"}, *unknown[] = {"study.smapler=tpe"}, *other[] = {"train.seeds=3"};
     refused(&s, ftengine_sampler_new(s.engine, 1, up, 1, grid, &none), "a grid needs all of its space beforehand");
     assert_null(none);
     refused(&s, ftengine_sampler_new(s.engine, 2, up, 1, gp, &none), "gp knows one objective");
     refused(&s, ftengine_sampler_new(s.engine, 0, up, 0, NULL, &none), "from 1 to 64, got 0");
     refused(&s, ftengine_sampler_new(s.engine, FTENGINE_OBJECTIVES + 1, up, 0, NULL, &none), "from 1 to 64, got 65");
     refused(&s, ftengine_sampler_new(s.engine, 1, up, 1, unknown, &none), "study.smapler");
+    refused(&s, ftengine_sampler_new(s.engine, 1, up, 1, other, &none), "a sampler takes no such setting");
     well(s.engine, ftengine_sampler_close(NULL));
     end(&s);
 }

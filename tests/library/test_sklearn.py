@@ -29,7 +29,7 @@ folder = tempfile.TemporaryDirectory(prefix="ftengine-sklearn-")
 os.environ.update(XDG_CACHE_HOME=f"{folder.name}/cache", FTENGINE_LEDGER_DIR=f"{folder.name}/ledger")
 wheel_site.use()
 
-from ftengine.sklearn import FtengineClassifier, FtengineRegressor  # noqa: E402
+from ftengine import FtengineClassifier, FtengineRegressor  # noqa: E402 - which are those of ftengine.sklearn
 
 
 def rows(name):

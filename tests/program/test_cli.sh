@@ -13,6 +13,8 @@ done
 [ "$(json run/run.json 'd["status"], d["steps"], d["best"]["step"]')" = "('completed', 6, 6)" ] || fail "run.json: $(cat run/run.json)"
 [ "$(json run/run.json 'sum(d["memory"]["at_peak"].values()) == d["memory"]["peak_allocated_bytes"] <= d["memory"]["peak_reserved_bytes"]')" = True ] ||
     fail "memory in run.json does not add up"
+"$FTENGINE" plan "$here/follow.ini" --json >out
+[ "$(json run/run.json 'd["model"]')" = "$(json out '{k: d["model"][k] for k in ("parameters", "trained")}')" ] || fail "the model in run.json: $(json run/run.json 'd.get("model")')"
 [ "$(grep -c '"loss"' run/metrics.jsonl)" = 3 ] && [ "$(grep -c eval_accuracy run/metrics.jsonl)" = 1 ] || fail "metrics.jsonl: $(cat run/metrics.jsonl)"
 [ "$(wc -l <run/predictions.jsonl)" = "$(($(wc -l <"$here/validation.tsv") - 1))" ] || fail "predictions.jsonl has another number of lines than the data"
 grep -qF "from cache" err && fail "nothing can be cached on the first run"
@@ -67,6 +69,10 @@ for command in train eval predict config; do
     expect 0 "$FTENGINE" $command --help && grep -q "ftengine $command" out || fail "$command --help"
 done
 expect 0 "$FTENGINE" --version && grep -q '^ftengine [0-9]' out || fail "--version"
+for words in "--version --json" "help tune --json" "help --json tune"; do
+    # shellcheck disable=SC2086
+    expect 2 "$FTENGINE" $words && one_error "(${words##* })" && says "ftengine help --json"
+done
 expect 0 "$FTENGINE" --help && grep -q 'ftengine train' out || fail "--help"
 expect 0 "$FTENGINE" config
 cmp out "$SOURCE_DIR/configs/reference.ini" || fail "configs/reference.ini is not what ftengine config prints"
@@ -159,6 +165,15 @@ diff -r run/checkpoints kept/checkpoints || fail "the good checkpoint was damage
 limited 60 "$FTENGINE" train $small output.dir=full
 [ $? = 1 ] || fail "exit code of a run on a full disk"
 [ ! -e full/model ] || fail "half a model was left"
+# shellcheck disable=SC2086
+limited 1 "$FTENGINE" train $small output.dir=tight --quiet
+[ $? = 1 ] || fail "exit code of a run whose configuration finds no room"
+one_error "tight/config.ini)"
+for command in config "config train.epochs=1"; do
+    # shellcheck disable=SC2086
+    "$FTENGINE" $command >/dev/full 2>err
+    [ $? = 1 ] && one_error "(standard output)"
+done
 # Divergence: exit code 5, and the checkpoint of the last good step is still there.
 # shellcheck disable=SC2086
 expect 5 "$FTENGINE" train $small output.dir=diverged train.learning_rate=100 train.weight_decay=1 train.warmup_steps=3 train.max_steps=60 output.save_steps=1 train.lr_scheduler=constant_with_warmup

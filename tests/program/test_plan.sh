@@ -15,7 +15,7 @@ mv out ../base.json && rm err
 [ -z "$(ls -A)" ] || fail "a plan left files behind: $(ls -A)"
 cd .. || exit 1
 holds base.json 'd["format_version"] == 1 and d["fits"] and d["budget_bytes"] == 24 * 2**30'
-holds base.json 'd["model"]["parameters"] == d["model"]["trained_parameters"] == 109482240 + 2 * 768 + 2'
+holds base.json 'd["model"]["parameters"] == d["model"]["trained"] == d["model"]["trained_parameters"] == 109482240 + 2 * 768 + 2'
 holds base.json 'd["resolved"]["micro_batch_tokens"] == 16 * 128 and d["resolved"]["micro_batch"] == 16'
 holds base.json 'sum(d["memory"]["at_peak"].values()) == d["memory"]["peak_allocated_bytes"]'
 holds base.json 'd["memory"]["peak_requested_bytes"] <= d["memory"]["peak_allocated_bytes"] <= d["memory"]["peak_reserved_bytes"] <= d["budget_bytes"]'

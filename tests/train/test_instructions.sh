@@ -45,6 +45,16 @@ for kind in chats pairs texts; do
     expect 0 "$FTENGINE" tokenize $kind --data $kind.jsonl # by the template that the saved model has
     [ $kind = texts ] || grep -q "train  *$(reads) tokens have a loss" log || fail "$kind: tokenize learns $(reads), training $(grep 'have a loss' log)"
 done
+# ---- columns of other names --------------------------------------------------------------------------------------------------
+sed 's/"messages"/"turns"/' chats.jsonl >other_chats.jsonl
+sed 's/"prompt"/"ask"/; s/"completion"/"say"/' pairs.jsonl >other_pairs.jsonl
+for named in "chats data.messages=turns" "pairs data.prompt=ask data.completion=say"; do
+    kind=${named%% *}
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $common data.train=other_$kind.jsonl data.validation=other_$kind.jsonl data.chat_template="$vectors/chat/qwen3.jinja" ${named#* } output.dir=other_$kind
+    cmp $kind/model/model.safetensors other_$kind/model/model.safetensors || fail "$named: another model"
+    agrees other_$kind other_$kind.jsonl
+done
 cmp chats/model/chat_template.jinja "$vectors/chat/qwen3.jinja" || fail "the saved model has another template"
 expect 0 "$FTENGINE" tokenize chats --data chats.jsonl
 [ "$(head -1 out | python3 -c 'import json, sys; d = json.loads(sys.stdin.read()); print(d["text"] == d["decoded"] and "".join(d["pieces"][i] for i in d["learned"]))')" = \

@@ -194,7 +194,7 @@ ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
     char *path = ft_path_join(&r->arena, r->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
     static const char *const shared[] = {"device", "device_description", "precision", "versions", "resolved", "memory", "planned",
-                                         "sites"};
+                                         "sites", "model"};
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     json_t *largest, *last;

@@ -92,7 +92,7 @@ static ft_status open_directory(ft_repeat *r) {
     FT_TRY(ft_atomic_open(&file, path));
     ft_status status = ft_config_write(r->config, true, true, file.stream);
     if (status == FT_OK) status = ft_atomic_commit(&file);
-    else ft_atomic_abort(&file);
+    else ft_error_where_default("%s", path), ft_atomic_abort(&file);
     if (status == FT_OK) ft_log_copy_to(r->log, log);
     if (status == FT_OK) ft_run_tell(&(ft_run_news){.event = FT_RUN_OPENED, .dir = r->dir});
     return status;

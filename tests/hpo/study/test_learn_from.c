@@ -149,6 +149,7 @@ static void test_refused(void **state) {
         {"study.learn_from=first,", "study.sampler=tpe", "study.learn_from has nothing before, between or behind commas: 'first,'"},
         {"study.learn_from=,first", "study.sampler=tpe", "study.learn_from has nothing before, between or behind commas: ',first'"},
         {"study.learn_from=sqlite:///studies/first/study.db#second", "study.sampler=tpe", "there is no study 'second'"},
+        {"study.learn_from=first, second, first", "study.sampler=tpe", "'first' is there twice (study.learn_from)"},
         {"study.learn_from=first", "study.sampler=random", "this sampler learns from no trials (study.learn_from)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -106,6 +106,14 @@ steps=$(json "studies/steady/trials/$(printf %05d "$best")/run.json" 'd["steps"]
 expect 0 "$FTENGINE" train studies/steady/best.ini output.dir=again output.exists=new
 [ "$(json again/run.json 'd["steps"], d["best"]["value"]')" = "$(json "studies/steady/trials/$(printf %05d "$best")/run.json" 'd["steps"], d["best"]["value"]')" ] || fail "best.ini is not trial $best of $steps steps"
 
+# ---- another program cannot go on from a checkpoint: it is asked for another trial
+expect 0 "$FTENGINE" study thaw steady 3 --steps 90
+expect 0 "$FTENGINE" study ask steady --json
+[ "$(json out 'd["number"]')" = 7 ] || fail "a thawed trial went to another program: $(cat out)"
+expect 0 "$FTENGINE" study tell steady --state fail 7
+expect 0 "$FTENGINE" tune --study steady study.keep=all --add 1
+same 6 90
+
 # ---- of several runs
 expect 0 "$FTENGINE" tune "${steady[@]:0:5}" --study seeds train.seeds=1,2 --trials 1
 expect 0 "$FTENGINE" study thaw seeds 0 --steps 80
