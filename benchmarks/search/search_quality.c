@@ -146,6 +146,8 @@ static ft_status set(ft_sampler_options *options, const char *key, int value) {
         options->gp.fitted = value;
     else if (strcmp(key, "gp_candidates") == 0)
         options->gp.candidates = value;
+    else if (strcmp(key, "rough") == 0)
+        options->gp.rough = value != 0;
     else if (strcmp(key, "starts") == 0)
         options->gp.starts = value;
     else

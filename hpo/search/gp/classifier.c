@@ -95,7 +95,7 @@ static double evidence(const ft_gp_pairs *pairs, const bool *good, double offset
     const int n = pairs->points;
     const size_t width = (size_t)n;
     double value;
-    ft_gp_covariance(pairs, theta, 0, s);
+    ft_gp_covariance(pairs, theta, 0, 0, s);
     mirror(s->covariance, n);
     if (!find_mode(good, offset, n, s, l, f, s->vector, &value)) return -INFINITY;
     value -= ft_cholesky_half_log_det(s->work, n);

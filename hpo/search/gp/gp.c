@@ -13,7 +13,7 @@ enum { ELITES = 5, MOST_RUNNING = 64, MOST_FAILED = 100, RECENT = 20 };
 
 ft_gp_options ft_gp_defaults(void) {
     return (ft_gp_options){
-        .warp = FT_GP_HALF, .fitted = 80, .modelled = 300, .candidates = 800, .starts = 5, .pending = true};
+        .warp = FT_GP_HALF, .fitted = 80, .modelled = 300, .candidates = 800, .starts = 5, .pending = true, .rough = true};
 }
 
 typedef ft_gp_drawing drawing;
@@ -96,7 +96,7 @@ static ft_status find_scales(drawing *d, choosing *c, const double *y, int count
     if (*theta == NULL) return FT_NO_MEMORY;
     *some = ft_gp_choose(c->value, count, d->options->fitted, c->scratch, c->mark, c->chosen);
     FT_TRY(take(d, c->from, y, NULL, c->chosen, *some, 0, &fitted));
-    return ft_gp_fit(&fitted.points, fitted.y, &d->arena, *theta, evidence);
+    return ft_gp_fit(&fitted.points, fitted.y, d->options->rough, &d->arena, *theta, evidence);
 }
 
 // A model of values y [count] of the targets from [count].

@@ -18,6 +18,7 @@ typedef struct ft_gp_options {
     int candidates;           // points that are looked at
     int starts;               // of them, that steps begin from
     bool pending;             // trials that run count
+    bool rough;               // near trials may differ by more than noise (model.h)
     ft_gp_teachers *teachers; // what other studies have found (belief.h); NULL: there are none
 } ft_gp_options;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const double LOG_2PI = 1.83787706640934548356;
+static const double FINER = 8; // how much shorter the lengths of what is rough are
 
 static double *room(ft_arena *arena, size_t count) { return ft_arena_alloc(arena, (count + 1) * sizeof(double)); }
 
@@ -69,7 +70,7 @@ ft_status ft_gp_pairs_of(const ft_gp_points *points, ft_arena *arena, ft_gp_pair
 
 ft_status ft_gp_scratch_init(ft_gp_scratch *s, int points, ft_arena *arena) {
     const size_t n = (size_t)points;
-    double *matrices = room(arena, 4 * n * n), *pairs = room(arena, n * n), *vectors = room(arena, 6 * n);
+    double *matrices = room(arena, 4 * n * n), *pairs = room(arena, 3 * (n * n / 2)), *vectors = room(arena, 6 * n);
     if (matrices == NULL || pairs == NULL || vectors == NULL) return FT_NO_MEMORY;
     *s = (ft_gp_scratch){.covariance = matrices,
                          .inverse = matrices + n * n,
@@ -77,6 +78,7 @@ ft_status ft_gp_scratch_init(ft_gp_scratch *s, int points, ft_arena *arena) {
                          .extra = matrices + 3 * n * n,
                          .shape = pairs,
                          .slope = pairs + n * n / 2,
+                         .tip = pairs + 2 * (n * n / 2),
                          .vector = vectors,
                          .other = vectors + n,
                          .third = vectors + 2 * n,
@@ -88,7 +90,7 @@ ft_status ft_gp_scratch_init(ft_gp_scratch *s, int points, ft_arena *arena) {
 
 // ---- covariance -----------------------------------------------------------------------------------------------------
 
-// shape [n] holds squared distances, weighted; becomes k / variance, and slope [n] (1 + r) e^-r.
+// shape [n] holds squared distances, weighted; becomes m(r), and slope [n] (1 + r) e^-r.
 static void matern(double *restrict shape, double *restrict slope, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const double r = sqrt(5 * shape[i]), e = exp(-r);
@@ -97,7 +99,17 @@ static void matern(double *restrict shape, double *restrict slope, size_t n) {
     }
 }
 
-void ft_gp_covariance(const ft_gp_pairs *pairs, const double *theta, double noise, ft_gp_scratch *s) {
+// The same with the part of short lengths; tip [n] = m(8 r).
+static void rough_matern(double *restrict shape, double *restrict slope, double *restrict tip, double rough, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const double r = sqrt(5 * shape[i]), e = exp(-r), t = FINER * r, f = exp(-t);
+        tip[i] = (1 + t + t * t / 3) * f;
+        slope[i] = (1 + r) * e + rough * (FINER * FINER) * (1 + t) * f;
+        shape[i] = (1 + r + r * r / 3) * e + rough * tip[i];
+    }
+}
+
+void ft_gp_covariance(const ft_gp_pairs *pairs, const double *theta, double noise, double rough, ft_gp_scratch *s) {
     const size_t n = (size_t)pairs->points, count = n * (n - (n > 0)) / 2;
     const double variance = exp(theta[0]);
     memset(s->shape, 0, count * sizeof *s->shape);
@@ -106,11 +118,13 @@ void ft_gp_covariance(const ft_gp_pairs *pairs, const double *theta, double nois
         for (size_t p = 0; p < count; p++)
             s->shape[p] += weight * d[p];
     }
-    matern(s->shape, s->slope, count);
+    s->rough = rough;
+    if (rough > 0) rough_matern(s->shape, s->slope, s->tip, rough, count);
+    else matern(s->shape, s->slope, count);
     const double *next = s->shape;
     for (size_t i = 0; i < n; i++) {
         double *row = s->covariance + i * n;
-        row[i] = variance + noise;
+        row[i] = variance * (1 + rough) + noise;
         for (size_t j = i + 1; j < n; j++)
             row[j] = variance * *next++;
     }
@@ -123,7 +137,7 @@ void ft_gp_covariance_gradient(const ft_gp_pairs *pairs, const double *theta, co
     double by_variance = 0;
     size_t p = 0;
     for (size_t i = 0; i < n; i++) {
-        by_variance += 0.5 * factor[i * n + i];
+        by_variance += 0.5 * (1 + s->rough) * factor[i * n + i];
         for (size_t j = i + 1; j < n; j++, p++) {
             by_variance += factor[i * n + j] * s->shape[p];
             s->slope[p] *= factor[i * n + j];
@@ -143,13 +157,24 @@ void ft_gp_covariance_gradient(const ft_gp_pairs *pairs, const double *theta, co
     }
 }
 
+// Sum over i < j of what `inverse` has there times the tip.
+static double along_tips(const ft_gp_scratch *s, int points) {
+    const size_t n = (size_t)points;
+    const double *next = s->tip;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            sum += s->inverse[i * n + j] * *next++;
+    return sum;
+}
+
 double ft_gp_log_likelihood(const ft_gp_pairs *pairs, const double *y, const double *theta, ft_gp_scratch *s,
                             double *gradient) {
     const int n = pairs->points;
     const size_t width = (size_t)n;
-    const double noise = exp(theta[1 + pairs->axes]);
+    const double noise = exp(theta[1 + pairs->axes]), rough = exp(theta[2 + pairs->axes]);
     double *alpha = s->vector, fit = 0, by_noise = 0;
-    ft_gp_covariance(pairs, theta, noise, s);
+    ft_gp_covariance(pairs, theta, noise, rough, s);
     if (!ft_cholesky(s->covariance, n)) return -INFINITY;
     memcpy(alpha, y, width * sizeof *alpha);
     ft_cholesky_solve(s->covariance, n, alpha);
@@ -166,6 +191,7 @@ double ft_gp_log_likelihood(const ft_gp_pairs *pairs, const double *y, const dou
     memset(gradient, 0, (size_t)ft_gp_theta_size(pairs->axes) * sizeof *gradient);
     ft_gp_covariance_gradient(pairs, theta, s->inverse, s, gradient);
     gradient[1 + pairs->axes] = 0.5 * noise * by_noise;
+    if (rough > 0) gradient[2 + pairs->axes] = rough * exp(theta[0]) * (0.5 * by_noise + along_tips(s, n));
     return value;
 }
 
@@ -192,16 +218,17 @@ ft_status ft_gp_model_of(const ft_gp_points *points, const double *y, const doub
     ft_gp_scratch s;
     double noise = exp(theta[1 + points->axes]);
     FT_TRY(ft_gp_model_room(points, theta, arena, m));
+    m->rough = exp(theta[2 + points->axes]);
     FT_TRY(ft_gp_pairs_of(points, arena, &pairs));
     FT_TRY(ft_gp_scratch_init(&s, points->count, arena));
-    ft_gp_covariance(&pairs, theta, noise, &s);
+    ft_gp_covariance(&pairs, theta, noise, m->rough, &s);
     // Points that nearly coincide: the noise that makes them distinct is found in a few steps.
     for (int tries = 0; !ft_cholesky(s.covariance, points->count); tries++) {
         if (tries == 10)
             return ft_fail(FT_FAILED, "study.sampler", "the covariance of %d trials is not positive definite",
                            points->count);
         noise = 4 * noise + 1e-10 * m->variance;
-        ft_gp_covariance(&pairs, theta, noise, &s);
+        ft_gp_covariance(&pairs, theta, noise, m->rough, &s);
     }
     if (points->count > 0) memcpy(m->alpha, y, (size_t)points->count * sizeof *y);
     ft_cholesky_solve(s.covariance, points->count, m->alpha);
@@ -227,7 +254,8 @@ void ft_gp_ask(ft_gp_model *m, const double *point, double *mean, double *varian
             for (int i = 0; i < n; i++)
                 k[i] += w * ((x[i] - at) * (x[i] - at) + (y[i] - there) * (y[i] - there));
     }
-    matern(k, m->slope, width);
+    if (m->rough > 0) rough_matern(k, m->slope, m->pull, m->rough, width); // pull: scratch until it is known
+    else matern(k, m->slope, width);
     double sum = 0, explained = 0;
     for (int i = 0; i < n; i++) {
         k[i] *= m->variance;
@@ -236,7 +264,7 @@ void ft_gp_ask(ft_gp_model *m, const double *point, double *mean, double *varian
     if (variance != NULL) ft_matrix_rows(m->precision, k, n, pull);
     for (int i = 0; variance != NULL && i < n; i++)
         explained += k[i] * pull[i];
-    const double least = 1e-12 * m->variance, left = m->variance - explained;
+    const double least = 1e-12 * m->variance, left = m->variance * (1 + m->rough) - explained;
     *mean = m->offset + sum;
     if (variance != NULL) *variance = left > least ? left : least;
     if (mean_gradient == NULL) return;

@@ -53,7 +53,7 @@ static ft_status believe(ft_gp_drawing *d, looking *l) {
     ft_gp_scratch s;
     double *kernel = ft_arena_alloc(&d->arena, (n * known + 1) * sizeof *kernel),
            *pull = ft_arena_alloc(&d->arena, (n * known + 1) * sizeof *pull);
-    double *theta = ft_arena_alloc(&d->arena, (axes + 2) * sizeof *theta), variance;
+    double *theta = ft_arena_alloc(&d->arena, (axes + 1) * sizeof *theta), variance;
     l->mean = ft_arena_alloc(&d->arena, n * sizeof *l->mean);
     if (kernel == NULL || pull == NULL || theta == NULL || l->mean == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_gp_points_init(&points, d->axes.count, d->axes.choice, l->count, &d->arena));
@@ -69,7 +69,7 @@ static ft_status believe(ft_gp_drawing *d, looking *l) {
         theta[1 + a] = log(m->weight[a]);
     FT_TRY(ft_gp_pairs_of(&points, &d->arena, &pairs));
     FT_TRY(ft_gp_scratch_init(&s, l->count, &d->arena));
-    ft_gp_covariance(&pairs, theta, 0, &s);
+    ft_gp_covariance(&pairs, theta, 0, m->rough, &s);
     const double scale = q->belief != NULL ? q->belief->scale : 1;
     for (size_t i = 0; i < n; i++)
         for (size_t j = i; j < n; j++) {
@@ -166,6 +166,7 @@ ft_status ft_gp_outlook_of(const ft_trials *trials, const ft_gp_options *options
     ft_gp_options own = *options;
     ft_gp_drawing d = {.trials = trials, .options = &own, .number = -1};
     own.warp = FT_GP_CUT;
+    own.rough = false; // or there would always be something to gain near every trial
     *out = (ft_gp_outlook){.known = false};
     if (trials->objectives != 1 || trials->finished < FT_OUTLOOK_TRIALS) return FT_OK;
     ft_status status = look(&d, out);

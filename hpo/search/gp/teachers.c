@@ -23,7 +23,7 @@ static ft_status learn(ft_gp_teachers *t, ft_arena *scratch, int source) {
         ft_gp_points_add(&points, t->point);
     }
     FT_TRY(ft_gp_warp_losses(FT_GP_HALF, s->loss, s->count, scratch, y));
-    FT_TRY(ft_gp_fit(&points, y, scratch, theta, NULL));
+    FT_TRY(ft_gp_fit(&points, y, false, scratch, theta, NULL));
     return ft_gp_model_of(&points, y, theta, &t->arena, &t->model[source]);
 }
 

