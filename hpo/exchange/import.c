@@ -7,6 +7,7 @@
 #include "hpo/storage/pyjson.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +16,12 @@ static bool is_readable(const char *key, const json_t *value) {
     static const char list[] = "constraints", named[] = "constraints:", rung[] = "completed_rung_";
     double number;
     const bool is_rung = strncmp(key, rung, sizeof rung - 1) == 0 && isdigit((unsigned char)key[sizeof rung - 1]);
-    if (is_rung || strncmp(key, named, sizeof named - 1) == 0) return ft_pyjson_number(value, &number);
+    if (is_rung) return ft_pyjson_number(value, &number);
+    if (strncmp(key, named, sizeof named - 1) == 0) return ft_pyjson_number(value, &number) && !isnan(number);
     if (strcmp(key, list) != 0 || json_is_null(value)) return true;
     if (!json_is_array(value)) return false;
     for (size_t i = 0; i < json_array_size(value); i++)
-        if (!ft_pyjson_number(json_array_get(value, i), &number)) return false;
+        if (!ft_pyjson_number(json_array_get(value, i), &number) || isnan(number)) return false;
     return true;
 }
 

@@ -339,6 +339,7 @@ static void test_not_into_a_database(void **state) {
         FIRST("\"system_attributes\": {\"constraints\": [0, \"x\"]}"),
         FIRST("\"system_attributes\": {\"constraints\": 5}"),
         FIRST("\"system_attributes\": {\"constraints:memory\": \"much\"}"),
+        FIRST("\"system_attributes\": {\"constraints:memory\": \"NaN\"}"),
         FIRST("\"system_attributes\": {\"completed_rung_0\": []}"),
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
