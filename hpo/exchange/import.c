@@ -36,8 +36,7 @@ static ft_status set_attributes(const ft_lines *lines, ft_stored *study, int64_t
             if (kind == FT_SYSTEM_ATTRIBUTE && number != FT_STUDY_ATTRIBUTE && !is_readable(key, json_object_iter_value(at)))
                 return ft_lines_bad(lines, key, "must be a number, or a list of them");
             FT_TRY(ft_pyjson_text(json_object_iter_value(at), &text));
-            ft_status status =
-                ft_stored_set_attribute(study, number, (ft_attribute_kind)kind, key, text);
+            ft_status status = ft_stored_set_attribute(study, number, (ft_attribute_kind)kind, key, text);
             free(text);
             FT_TRY(status);
         }
