@@ -32,8 +32,7 @@ static ft_status run(ft_command_function command, int before, int count, const c
 static ft_status run_command(ft_command_function command, int before, int count, const char *const *words, char **json) {
     char *text = NULL;
     size_t size = 0;
-    for (int i = 0; i < count; i++)
-        if (words[i] == NULL) return ft_fail(FT_INVALID, NULL, "word %d is NULL", i);
+    FT_TRY(ft_library_check_words(count, words));
     if (count < before) return ft_fail(FT_INVALID, NULL, "no words given");
     FILE *out = open_memstream(&text, &size);
     if (out == NULL) return ft_fail_errno(FT_FAILED, errno, NULL, "cannot keep a document");
@@ -90,7 +89,7 @@ int ftengine_resume(ftengine *engine, const char *directory, int count, const ch
     if (json != NULL) *json = NULL;
     if (all == NULL) return FTENGINE_NO_MEMORY;
     all[0] = directory;
-    for (int i = 0; i < count; i++) all[i + 1] = words[i];
+    for (int i = 0; i < count; i++) all[i + 1] = words != NULL ? words[i] : NULL;
     const int code = call(engine, ft_command_train, 0, count + 1, all, json);
     free(all);
     return code;

@@ -128,6 +128,17 @@ int ft_engine_leave(ftengine *engine, ft_status status) {
     return (int)status;
 }
 
+ft_status ft_library_check_words(int count, const char *const *words) {
+    for (int i = 0; i < count; i++)
+        if (words == NULL || words[i] == NULL) return ft_fail(FT_INVALID, NULL, "word %d is NULL", i);
+    return FT_OK;
+}
+
+ft_status ft_library_check_list(const char *what, int64_t count, const void *list) {
+    if (count < 0) return ft_fail(FT_INVALID, what, "there cannot be %lld of them", (long long)count);
+    return count == 0 || list != NULL ? FT_OK : ft_fail(FT_INVALID, what, "there are to be %lld of them, and the list is NULL", (long long)count);
+}
+
 void ftengine_stop(ftengine *engine) {
     atomic_store(&engine->stop, true);
     (void)ft_stop_ask(&engine->context, SIGINT);
@@ -162,7 +173,8 @@ int ftengine_on_progress(ftengine *engine, int (*told)(void *user, const ftengin
 int ftengine_set_program(ftengine *engine, const char *path) {
     if (!ft_engine_enter(engine)) return FTENGINE_BUSY;
     ft_status status = FT_OK;
-    if (strlen(path) >= sizeof engine->program || access(path, X_OK) != 0) status = ft_fail(FT_INVALID, path, "there is no such program");
+    if (path == NULL) status = ft_fail(FT_INVALID, "ftengine_set_program", "no program is named");
+    else if (strlen(path) >= sizeof engine->program || access(path, X_OK) != 0) status = ft_fail(FT_INVALID, path, "there is no such program");
     if (status == FT_OK) {
         snprintf(engine->program, sizeof engine->program, "%s", path);
         engine->context.program = engine->program;

@@ -28,5 +28,9 @@ struct ftengine {
 // The thread works for the engine until ft_engine_leave, which keeps the error of `status` and returns its code. false: FTENGINE_BUSY.
 bool ft_engine_enter(ftengine *engine);
 int ft_engine_leave(ftengine *engine, ft_status status);
+// FT_INVALID: one of them is NULL, or the list is and has any.
+ft_status ft_library_check_words(int count, const char *const *words);
+// FT_INVALID: fewer than none, or a NULL list of some.
+ft_status ft_library_check_list(const char *what, int64_t count, const void *list);
 
 #endif

@@ -21,6 +21,8 @@
 // - Who passes a pointer keeps it; who is handed a char * frees it with ftengine_string_free. What is returned as const char * belongs to
 //   the engine or the model, until its next call.
 // - The functions stay as they are while FTENGINE_ABI does; structs begin with their size and grow at their end.
+// - Words, lists of some, names and paths that are NULL, and counts below 0, are FTENGINE_INVALID. An engine, a model, a sampler and the place of a
+//   result have to be there.
 // - After fork() the child must not use what the parent has opened.
 #ifndef FTENGINE_H
 #define FTENGINE_H

@@ -107,6 +107,8 @@ static ft_status generate(ftengine_model *m, int64_t count, const char *const *p
     ft_words rest;
     ft_generator_options options;
     ft_table table;
+    FT_TRY(ft_library_check_list("prompts", count, prompts));
+    FT_TRY(ft_library_check_words(word_count, words));
     FT_TRY(ft_library_ensure_model(m));
     if (!m->writes) return ft_fail(FT_INVALID, m->classifier.path, "this is no language model: it writes nothing");
     FT_TRY(ft_parse_words("generate", word_count, (char **)(uintptr_t)words, ft_generation_flags(&given, flags), flags,

@@ -14,6 +14,8 @@
 // ---- in and out -----------------------------------------------------------------------------------------------------------------
 
 static ft_status keep_words(ftengine_model *m, const char *path, const char *base, int count, const char *const *words) {
+    if (path == NULL) return ft_fail(FT_INVALID, "ftengine_load", "no model is named");
+    FT_TRY(ft_library_check_words(count, words));
     m->overrides = ft_arena_alloc(&m->arena, (size_t)count * sizeof *m->overrides + 1);
     if (m->overrides == NULL) return FT_NO_MEMORY;
     for (; m->override_count < count; m->override_count++)
@@ -194,6 +196,7 @@ static int64_t rows_of_piece(const ftengine_model *m, int64_t left, const char *
 }
 
 static ft_status answer(ftengine_model *m, int64_t count, const char *const *texts, const char *const *pairs, const answers *a) {
+    FT_TRY(ft_library_check_list("texts", count, texts));
     FT_TRY(ft_library_ensure_model(m));
     FT_TRY(check_texts(m, pairs, a));
     m->predictions.first = m->predictions.examples = 0; // ids begin anew

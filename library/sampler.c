@@ -36,6 +36,7 @@ struct ftengine_sampler {
 
 static ft_status read_options(int count, const char *const *words, ft_sampler_options *options) {
     ft_config config;
+    FT_TRY(ft_library_check_words(count, words));
     FT_TRY(ft_study_config_load(&config, 0, NULL, count, words));
     *options = ft_study_sampler_options(ft_study_options_of(&config));
     const bool learns = ft_study_options_of(&config)->learn_from[0] != '\0';
@@ -68,6 +69,7 @@ static ft_status open_sampler(ftengine *engine, int objectives, const signed cha
     FT_TRY(read_options(count, words, &options));
     if (objectives < 1 || objectives > FTENGINE_OBJECTIVES)
         return ft_fail(FT_INVALID, "objectives", "from 1 to %d, got %d", FTENGINE_OBJECTIVES, objectives);
+    FT_TRY(ft_library_check_list("maximize", objectives, maximize));
     bool up[FTENGINE_OBJECTIVES];
     for (int i = 0; i < objectives; i++)
         up[i] = maximize[i] != 0;
@@ -122,6 +124,7 @@ static ft_status add_parameter(ftengine_sampler *s, const char *name, const char
     ft_arena arena = {0};
     ft_distribution distribution;
     int name_id = -1, id = -1;
+    if (name == NULL || json == NULL) return ft_fail(FT_INVALID, name, "a parameter has a name and a distribution");
     ft_status status = ft_distribution_from_json(json, name, &arena, &distribution);
     if (status == FT_OK) status = ft_trials_name(&s->trials, name, &name_id);
     if (status == FT_OK) status = ft_trials_distribution(&s->trials, &distribution, &id);
@@ -148,6 +151,7 @@ static const char *name_of(const ftengine_sampler *s, int number) {
 // Before anything of it is kept.
 static ft_status check_trial(const ftengine_sampler *s, const ftengine_trial *t) {
     const ft_trials *all = &s->trials;
+    if (t == NULL) return ft_fail(FT_INVALID, "trial", "there is none");
     if (t->size < sizeof *t)
         return ft_fail(FT_INVALID, "trial", "its size is %zu bytes, %zu are known here", t->size, sizeof *t);
     if (t->state < FTENGINE_TRIAL_RUNNING || t->state > FTENGINE_TRIAL_WAITING)
@@ -157,6 +161,10 @@ static ft_status check_trial(const ftengine_sampler *s, const ftengine_trial *t)
                        (long long)all->count, (long long)t->number);
     if (t->number < all->count && ft_trial_finished(all->trial[t->number].state))
         return ft_fail(FT_INVALID, "trial", "trial %lld has ended", (long long)t->number);
+    FT_TRY(ft_library_check_list("parameters", t->parameter_count, t->parameters));
+    FT_TRY(ft_library_check_list("parameter_values", t->parameter_count, t->parameter_values));
+    FT_TRY(ft_library_check_list("values", t->value_count, t->values));
+    FT_TRY(ft_library_check_list("constraints", t->constraint_count, t->constraints));
     for (int i = 0; i < t->parameter_count; i++) {
         if (t->parameters[i] < 0 || t->parameters[i] >= s->count)
             return ft_fail(FT_INVALID, "trial", "there is no parameter %d", t->parameters[i]);
@@ -183,8 +191,8 @@ static ft_status keep_constraints(ftengine_sampler *s, const ftengine_trial *t) 
 
 static ft_status tell(ftengine_sampler *s, const ftengine_trial *t) {
     ft_trials *all = &s->trials;
-    int64_t number = t->number;
     FT_TRY(check_trial(s, t));
+    int64_t number = t->number;
     if (number == all->count)
         FT_TRY(ft_trials_append(all, t->state == FTENGINE_TRIAL_WAITING ? FT_WAITING : FT_RUNNING, &number));
     else if (all->trial[number].state == FT_WAITING && t->state != FTENGINE_TRIAL_WAITING)

@@ -21,11 +21,13 @@ static const char where[] = "ftengine devices --json";
 
 static ft_status read_gpu(const json_t *device, ft_roll *roll) {
     const char *uuid, *name, *why;
-    ft_roll_gpu *gpu = &roll->gpu[roll->count];
+    bool works;
     FT_TRY(ft_json_string(device, where, "uuid", "", &uuid));
     FT_TRY(ft_json_string(device, where, "device", "", &name));
-    FT_TRY(ft_json_bool(device, where, "trains", false, &gpu->works));
+    FT_TRY(ft_json_bool(device, where, "trains", false, &works));
     if (uuid[0] == '\0' || roll->count == FT_ROLL_GPUS) return FT_OK; // the CPU, or a GPU that does not say who it is
+    ft_roll_gpu *gpu = &roll->gpu[roll->count];
+    gpu->works = works;
     const json_t *missing = json_object_get(device, "missing");
     FT_TRY(ft_json_string(missing, where, "message", "it cannot be used", &why));
     snprintf(gpu->uuid, sizeof gpu->uuid, "%s", uuid);

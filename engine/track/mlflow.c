@@ -170,7 +170,7 @@ static ft_status take_id(const json_t *from, const char *key, char **id) {
 
 ft_status ft_mlflow_experiment(ft_mlflow *m, const char *name, char **id) {
     json_t *answer;
-    int code;
+    int code = 0; // without memory there is no call
     *id = NULL;
     for (int tries = 0; tries < 2; tries++) { // two that make it at once: the second looks again
         ft_status status = look_for_experiment(m, name, &code, &answer);

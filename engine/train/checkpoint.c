@@ -360,10 +360,17 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         int64_t *out;
         int64_t low, high;
     } ints[] = {{"step", &s.step, 0, t->room.plan.total_steps}, {"updates", &updates, 0, t->room.plan.total_steps},
-                {"skipped_steps", &s.skipped_steps, 0, INT64_MAX}, {"finite_steps", &finite_steps, 0, UINT32_MAX},
+                {"skipped_steps", &s.skipped_steps, 0, t->room.plan.total_steps}, {"finite_steps", &finite_steps, 0, UINT32_MAX},
                 {"tokens", &s.tokens, 0, INT64_MAX},       {"loss_steps", &s.loss_steps, 0, INT64_MAX},
                 {"best_step", &s.best_step, -1, INT64_MAX}, {"bad_evaluations", &s.bad_evaluations, 0, INT64_MAX},
                 {"metrics_bytes", &s.metrics_bytes, 0, INT64_MAX}};
+    static const char *const always[] = {"step", "updates"}; // every version wrote them; without them the run would begin anew, with trained weights
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        const json_t *value = json_object_get(root, always[i]);
+        if (value != NULL && !json_is_null(value)) continue;
+        status = ft_fail(FT_INVALID, path, "%s is missing", always[i]);
+        goto done;
+    }
     for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++)
         FT_TRY_GOTO(ft_json_int(root, path, ints[i].key, ints[i].low, ints[i].low, ints[i].high, ints[i].out), done);
     const struct {
@@ -384,7 +391,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     FT_TRY_GOTO(ft_json_number(root, path, "loss_scale", (double)update.loss_scale, &s.loss_scale), done);
     update.loss_scale = (float)s.loss_scale;
     int exponent;
-    if (!(s.loss_scale > 0) || !isfinite(update.loss_scale) || frexp(s.loss_scale, &exponent) != 0.5) {
+    if (!(update.loss_scale > 0) || !isfinite(update.loss_scale) || frexp(s.loss_scale, &exponent) != 0.5) {
         status = ft_fail(FT_INVALID, path, "loss_scale is %g, not a power of two", s.loss_scale);
         goto done;
     }

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 ft_status ft_run_dir_open(ft_trainer *t) {
@@ -78,12 +79,24 @@ ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *e) {
                                     (json_int_t)e->reserved, "action", e->action));
 }
 
+// Lines that the checkpoint counts on may be gone: to cut there would fill the file with zeros. What is left is kept, in whole lines.
+static void count_what_is_left(ft_trainer *t, const char *path) {
+    const int file = fileno(t->metrics_file);
+    int64_t *bytes = &t->step.state.metrics_bytes;
+    struct stat st;
+    char last;
+    if (fstat(file, &st) != 0 || st.st_size >= *bytes) return;
+    ft_warn("%s has %lld bytes, and had %lld at the checkpoint: lines of it are gone", path, (long long)st.st_size, (long long)*bytes);
+    for (*bytes = st.st_size; *bytes > 0 && (pread(file, &last, 1, *bytes - 1) != 1 || last != '\n');) --*bytes;
+}
+
 ft_status ft_run_metrics_open(ft_trainer *t) {
     if (!ft_trainer_leads(t)) return FT_OK;
     char *path = ft_path_join(&t->arena, t->dir, "metrics.jsonl");
     if (path == NULL) return FT_NO_MEMORY;
-    t->metrics_file = fopen(path, "a");
+    t->metrics_file = fopen(path, "a+");
     if (t->metrics_file == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
+    count_what_is_left(t, path);
     if (ftruncate(fileno(t->metrics_file), t->step.state.metrics_bytes) != 0)
         return ft_fail_errno(FT_FAILED, errno, path, "cannot cut at the checkpoint's step");
     for (int i = 0; i < t->ladder.count; i++) FT_TRY(ft_run_log_refusal(t, &t->ladder.events[i])); // of the start

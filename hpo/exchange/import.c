@@ -6,7 +6,24 @@
 #include "hpo/storage/internal.h"
 #include "hpo/storage/pyjson.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+// What is read of a trial when its study is opened: found only there, it would make all of the study unreadable.
+static bool is_readable(const char *key, const json_t *value) {
+    static const char list[] = "constraints", named[] = "constraints:", rung[] = "completed_rung_";
+    double number;
+    const bool is_rung = strncmp(key, rung, sizeof rung - 1) == 0 && isdigit((unsigned char)key[sizeof rung - 1]);
+    if (is_rung) return ft_pyjson_number(value, &number);
+    if (strncmp(key, named, sizeof named - 1) == 0) return ft_pyjson_number(value, &number) && !isnan(number);
+    if (strcmp(key, list) != 0 || json_is_null(value)) return true;
+    if (!json_is_array(value)) return false;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!ft_pyjson_number(json_array_get(value, i), &number) || isnan(number)) return false;
+    return true;
+}
 
 static ft_status set_attributes(const ft_lines *lines, ft_stored *study, int64_t number, const json_t *line) {
     static const char *const keys[] = {"user_attributes", "system_attributes"};
@@ -15,9 +32,11 @@ static ft_status set_attributes(const ft_lines *lines, ft_stored *study, int64_t
         FT_TRY(ft_lines_object(lines, line, keys[kind], &object));
         for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
             char *text;
+            const char *key = json_object_iter_key(at);
+            if (kind == FT_SYSTEM_ATTRIBUTE && number != FT_STUDY_ATTRIBUTE && !is_readable(key, json_object_iter_value(at)))
+                return ft_lines_bad(lines, key, "must be a number, or a list of them");
             FT_TRY(ft_pyjson_text(json_object_iter_value(at), &text));
-            ft_status status =
-                ft_stored_set_attribute(study, number, (ft_attribute_kind)kind, json_object_iter_key(at), text);
+            ft_status status = ft_stored_set_attribute(study, number, (ft_attribute_kind)kind, key, text);
             free(text);
             FT_TRY(status);
         }

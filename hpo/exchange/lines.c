@@ -146,7 +146,8 @@ static ft_status internal_value(const ft_lines *lines, const char *name, const f
         if (!json_is_number(value)) return ft_lines_bad(lines, name, "must be a number");
         *out = json_number_value(value);
         if (d->kind == FT_INT && *out != nearbyint(*out)) return ft_lines_bad(lines, name, "must be an integer");
-        return FT_OK;
+        const bool fits = isfinite(*out) && (d->kind != FT_INT || fabs(*out) <= 0x1p53) && (!d->log || *out > 0);
+        return fits ? FT_OK : ft_lines_bad(lines, name, "this is no value of it");
     }
     ft_choice choice;
     int index = -1;

@@ -3,7 +3,6 @@
 
 #include "hpo/exchange/lines.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct reading {
@@ -15,7 +14,6 @@ typedef struct reading {
 static ft_status take_param(void *context, const char *name, const ft_distribution *d, double value) {
     reading *r = context;
     int name_id, distribution_id;
-    if (!isfinite(value) || (d->log && !(value > 0))) return ft_lines_bad(&r->lines, name, "this is no value of it");
     FT_TRY(ft_trials_name(&r->trials, name, &name_id));
     FT_TRY(ft_trials_distribution(&r->trials, d, &distribution_id));
     return ft_trials_set_param(&r->trials, r->number, name_id, distribution_id, value);

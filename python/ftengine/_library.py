@@ -59,6 +59,7 @@ class Interrupted(KeyboardInterrupt):
 
 _ERRORS = {error.code: error for error in (Error, InvalidError, OutOfMemoryError, NoDeviceError, DivergedError)}
 _INTERRUPTED = 130
+BUSY = "the engine is busy: another call is under way"
 
 
 class _Progress(ctypes.Structure):
@@ -144,9 +145,17 @@ def program() -> Optional[str]:
     return str(beside) if beside.exists() else shutil.which("ftengine")
 
 
+def encoded(word: Any) -> bytes:
+    """A word or a path as C has it, where a NUL would end it early."""
+    text = os.fsencode(word)
+    if b"\0" in text:
+        raise ValueError(f"a NUL character in {os.fspath(word)!r}")
+    return text
+
+
 def strings(words: Sequence[str]) -> Any:
     """char *[] of texts."""
-    return (c_char_p * len(words))(*[os.fsencode(word) for word in words])
+    return (c_char_p * len(words))(*[encoded(word) for word in words])
 
 
 def texts_of(texts: Sequence[str], what: str = "text") -> Any:
@@ -234,12 +243,18 @@ class Engine:
                 done.set()
 
         threading.Thread(target=run, name="ftengine").start()
+        asked = False
         while True:  # not join: an interrupt in it may have Python take the thread for ended
             try:
+                if asked:
+                    self.lib.ftengine_stop(self.handle)
+                asked = False
                 if done.wait(0.1):
                     return code[0] if code else -1
             except KeyboardInterrupt:
-                self.lib.ftengine_stop(self.handle)
+                asked = True
+            except BaseException as error:  # of a handler of signals: what the call writes to has to be there until it ends
+                self._raised, asked = self._raised or error, True
 
     def error(self, code: int, document: Any = None) -> BaseException:
         text = self.lib.ftengine_error(self.handle).decode(errors="replace")
@@ -251,7 +266,7 @@ class Engine:
         message = self.lib.ftengine_error_message(self.handle).decode(errors="replace")
         where = self.lib.ftengine_error_where(self.handle).decode(errors="replace")
         if code < 0:
-            return Error("the engine is busy: another call is under way")
+            return Error(BUSY)
         return _ERRORS.get(code, Error)(text, message, where, hints, document)
 
     def take(self, pointer: c_void_p) -> Optional[str]:
@@ -292,7 +307,7 @@ class Engine:
 
     def use_program(self) -> None:
         path = program()
-        if path is not None and self.lib.ftengine_set_program(self.handle, os.fsencode(path)) != 0:
+        if path is not None and self.lib.ftengine_set_program(self.handle, encoded(path)) != 0:
             raise self.error(2)
 
 

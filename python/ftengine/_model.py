@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
+import threading
 import weakref
 from ctypes import byref, c_double, c_void_p
 from pathlib import Path
-from typing import Any, Iterable, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 from . import _data
-from ._library import Engine, InvalidError, strings, texts_of
+from ._library import BUSY, Engine, Error, InvalidError, encoded, strings, texts_of
 from ._options import words_of
 
 
@@ -33,9 +35,10 @@ class Model:
         handle, words = c_void_p(), words_of(options)
         list_ = strings(words)
         lib, engine = self._engine.lib, self._engine
-        beside = None if base is None else os.fsencode(base)
-        self._engine.call(lambda: lib.ftengine_load(engine.handle, os.fsencode(path), beside, len(words), list_, byref(handle)))
+        place, beside = encoded(path), None if base is None else encoded(base)
+        self._engine.call(lambda: lib.ftengine_load(engine.handle, place, beside, len(words), list_, byref(handle)))
         self._handle = handle
+        self._lock = threading.Lock()  # a model that is used is not closed
         self._close = weakref.finalize(self, _close, engine, handle)
         document = c_void_p()
         self.info: dict[str, Any] = engine.call(lambda: lib.ftengine_model_info(handle, byref(document)), document)
@@ -53,8 +56,9 @@ class Model:
         return self.info["task"]
 
     def close(self) -> None:
-        """Gives its memory back; the object does so, too, when it is gone."""
-        self._close()
+        """Gives its memory back; the object does so, too, when it is gone. An Error while another thread uses it."""
+        with self._alone():
+            self._close()
 
     def __enter__(self) -> "Model":
         return self
@@ -64,6 +68,21 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.info['path']!r}, {self.task}, {self._outputs} outputs)"
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise Error(BUSY)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _call(self, work: Callable[[], int]) -> None:
+        with self._alone():
+            if not self._close.alive:
+                raise ValueError("the model is closed")
+            self._engine.call(work)
 
     def _texts(self, texts: Iterable[str], pairs: Optional[Iterable[str]]) -> tuple[int, Any, Any]:
         if not self._close.alive:
@@ -86,7 +105,7 @@ class Model:
         else:
             values, said = (c_double * size)(), (ctypes.c_int8 * size)()
             places = ctypes.addressof(values), ctypes.addressof(said)
-        self._engine.call(lambda: lib.ftengine_predict(self._handle, count, list_, second, places[0], places[1] if decided else None))
+        self._call(lambda: lib.ftengine_predict(self._handle, count, list_, second, places[0], places[1] if decided else None))
         if numpy is None:
             values, said = (
                 [list(array[i * self._outputs : (i + 1) * self._outputs]) for i in range(count)] for array in (values, said)
@@ -162,7 +181,7 @@ class Model:
             code_text.append(self._engine.take(pointer) if code == 0 else None)
             return code
 
-        self._engine.call(work)
+        self._call(work)
         return [json.loads(line) for line in (code_text[0] or "").splitlines()]
 
     def eval(self, data: Any, intervals: bool = False, **options: Any) -> dict[str, Any]:
@@ -183,8 +202,8 @@ class Model:
 
 
 def _close(engine: Engine, handle: c_void_p) -> None:
-    engine.lib.ftengine_unload(handle)
-    engine.close()
+    if engine.lib.ftengine_unload(handle) >= 0:  # busy: the program ends while a thread still uses it
+        engine.close()
 
 
 def label_of(value: Any) -> str:

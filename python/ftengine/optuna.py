@@ -85,8 +85,8 @@ def _violations(trial: FrozenTrial) -> dict[str, float]:
 
 
 def _close(engine: Engine, handle: c_void_p) -> None:
-    engine.lib.ftengine_sampler_close(handle)
-    engine.close()
+    if engine.lib.ftengine_sampler_close(handle) >= 0:  # busy: the program ends while a thread still uses it
+        engine.close()
 
 
 class _Mirror:

@@ -327,6 +327,36 @@ static void test_all_or_nothing(void **state) {
     free(lines);
 }
 
+// What could be written but not read again is refused, too.
+static void test_not_into_a_database(void **state) {
+    fixture *f = *state;
+#define FIRST(rest) STUDY "{\"number\": 0, \"state\": \"RUNNING\", " rest "}\n"
+    static const char *const cases[] = {
+        STUDY "{\"number\": 0, \"state\": \"RUNNING\", \"params\": {\"x\": -1}, \"distributions\": {\"x\": {\"name\": \"FloatDistribution\", "
+              "\"attributes\": {\"step\": null, \"low\": 1e-3, \"high\": 1, \"log\": true}}}}\n",
+        STUDY "{\"number\": 0, \"state\": \"RUNNING\", \"params\": {\"x\": 1e300}, \"distributions\": {\"x\": {\"name\": \"IntDistribution\", "
+              "\"attributes\": {\"step\": 1, \"low\": 1, \"high\": 9, \"log\": false}}}}\n",
+        FIRST("\"system_attributes\": {\"constraints\": [0, \"x\"]}"),
+        FIRST("\"system_attributes\": {\"constraints\": 5}"),
+        FIRST("\"system_attributes\": {\"constraints:memory\": \"much\"}"),
+        FIRST("\"system_attributes\": {\"constraints:memory\": \"NaN\"}"),
+        FIRST("\"system_attributes\": {\"completed_rung_0\": []}"),
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_arena arena = {0};
+        ft_study_info *studies;
+        ft_stored *again;
+        int count;
+        ok(ft_atomic_write(f->text, cases[i], strlen(cases[i])));
+        ft_error_clear();
+        if (ft_import_jsonl(f->text, f->storage, "again", &again) != FT_INVALID) fail_msg("case %zu is taken", i);
+        if (strstr(ft_error_where(), "study.jsonl:2") == NULL) fail_msg("case %zu: %s", i, ft_error_where());
+        ok(ft_storage_studies(f->storage, &arena, &studies, &count));
+        assert_int_equal(count, 0);
+        ft_arena_free(&arena);
+    }
+}
+
 // Any byte of a good file changed: an import or a clear error, never half a study.
 static void test_damage(void **state) {
     fixture *f = *state;
@@ -372,6 +402,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_into_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lines_are_json, setup, teardown),
         cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_into_a_database, setup, teardown),
         cmocka_unit_test_setup_teardown(test_all_or_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
     };

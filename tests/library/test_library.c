@@ -250,7 +250,18 @@ static void test_errors(void **state) {
     assert_string_equal(ftengine_error_where(e), "train.learning_rate=fast");
     assert_true(ftengine_error_hint(e, -1) == NULL && ftengine_error_hint(e, 99) == NULL);
     assert_int_equal(ftengine_set_program(e, "/nowhere/ftengine"), FTENGINE_INVALID);
+    assert_int_equal(ftengine_set_program(e, NULL), FTENGINE_INVALID);
     assert_int_equal(ftengine_on_message(e, 7, NULL, NULL), FTENGINE_INVALID);
+    ftengine_model *none = (ftengine_model *)e;
+    assert_int_equal(ftengine_load(e, NULL, NULL, 0, NULL, &none), FTENGINE_INVALID);
+    assert_int_equal(ftengine_load(e, scratch, NULL, 1, NULL, &none), FTENGINE_INVALID);
+    assert_int_equal(ftengine_load(e, scratch, NULL, 2, (const char *[]){"device.threads=1", NULL}, &none), FTENGINE_INVALID);
+    assert_string_equal(ftengine_error(e), "word 1 is NULL");
+    assert_null(none);
+    assert_int_equal(ftengine_train(e, 1, NULL, NULL), FTENGINE_INVALID);
+    assert_int_equal(ftengine_train(e, -1, NULL, NULL), FTENGINE_INVALID);
+    assert_int_equal(ftengine_resume(e, NULL, 0, NULL, NULL), FTENGINE_INVALID);
+    assert_int_equal(ftengine_resume(e, scratch, 1, NULL, NULL), FTENGINE_INVALID);
     ftengine_free(e);
     ftengine_free(NULL);
     ftengine_string_free(NULL);
@@ -340,6 +351,13 @@ static void test_model(void **state) {
     const char *broken[] = {"fine", "\xff\xfe"};
     assert_int_equal(ftengine_predict(model, 2, broken, NULL, all, NULL), FTENGINE_INVALID);
     assert_string_equal(ftengine_error(e), "text 1 is not UTF-8 (texts)");
+    assert_int_equal(ftengine_predict(model, 1, (const char *[]){NULL}, NULL, all, NULL), FTENGINE_INVALID);
+    assert_int_equal(ftengine_predict(model, 1, NULL, NULL, all, NULL), FTENGINE_INVALID);
+    assert_int_equal(ftengine_predict(model, -1, texts, NULL, all, NULL), FTENGINE_INVALID);
+    assert_int_equal(ftengine_answers(model, 2, NULL, NULL, &lines), FTENGINE_INVALID);
+    assert_int_equal(ftengine_generate(model, 2, NULL, 0, 0, NULL, &lines), FTENGINE_INVALID);
+    assert_int_equal(ftengine_generate(model, 1, texts, 0, 1, NULL, &lines), FTENGINE_INVALID);
+    assert_null(lines);
     well(e, ftengine_unload(second));
     well(e, ftengine_predict(model, 1, texts, NULL, one, NULL)); // after errors, and without the other
     assert_memory_equal(one, all, sizeof one);

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import warnings
@@ -253,10 +254,42 @@ class Models(unittest.TestCase):
             for wrong, error in ((["a", 3], TypeError), (["a\0b"], ValueError), ("one text", TypeError)):
                 with self.assertRaises(error):
                     model.predict(wrong)
+            for wrong in ({"path": f"{self.run_.path}\0"}, {"path": self.run_.path, "base": "\0"}, {"path": self.run_.path, "device.threads": "1\0"}):
+                with self.assertRaisesRegex(ValueError, "NUL"):
+                    ftengine.load(**wrong)
             with self.assertRaisesRegex(ftengine.InvalidError, "not on pairs"):
                 model.predict(["a"], ["b"])
         with self.assertRaisesRegex(ValueError, "closed"):
             model.predict(["a"])
+
+    def test_used_by_two_threads(self):
+        """What one works with stays until it has ended, whatever another does, and a handler of signals."""
+        model, texts, said = self.run_.load(), NEW * 4000, []
+        other = threading.Thread(target=lambda: said.append(len(model.predict_proba(texts))))
+        other.start()
+        until = time.monotonic() + 60
+        while not model._lock.locked() and time.monotonic() < until:
+            time.sleep(0.001)
+        for use in (model.close, lambda: model.predict(["a"])):
+            with self.assertRaisesRegex(ftengine.Error, "another call is under way"):
+                use()
+        other.join()
+        self.assertEqual(said, [len(texts)])
+
+        def late(*_):
+            raise TimeoutError
+
+        before = signal.signal(signal.SIGALRM, late)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with self.assertRaises(TimeoutError):
+                for _ in range(1000):
+                    model.predict_proba(texts)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(len(model.predict(["a"])), 1)  # nothing works on behind it
+        model.close()
 
     def test_several_labels_numbers_and_pairs(self):
         several = [[label, "long"] if len(text) > 20 else [label] for text, label in zip(TEXTS, LABELS)]

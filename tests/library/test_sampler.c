@@ -138,6 +138,15 @@ static void test_mistakes(void **state) {
     t.constraint_count = 1;
     t.constraints = nan;
     refused(&s, ftengine_sampler_tell(s.sampler, &t), "constraint 0 of trial 0 is NaN");
+    refused(&s, ftengine_sampler_tell(s.sampler, NULL), "there is none (trial)");
+    const struct {
+        int parameters, values, constraints;
+    } lists[] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}}; // without the lists
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        t = running(0);
+        t.parameter_count = lists[i].parameters, t.value_count = lists[i].values, t.constraint_count = lists[i].constraints;
+        refused(&s, ftengine_sampler_tell(s.sampler, &t), "of them");
+    }
     t = running(0); // nothing of these was kept
     t.state = FTENGINE_TRIAL_WAITING;
     well(s.engine, ftengine_sampler_tell(s.sampler, &t));
@@ -160,6 +169,13 @@ static void test_mistakes(void **state) {
     well(s.engine, ftengine_sampler_tell(s.sampler, &t));
     refused(&s, ftengine_sampler_parameter(s.sampler, "z", "{}", &number), "");
     refused(&s, ftengine_sampler_parameter(s.sampler, "z", "no JSON", &number), "");
+    refused(&s, ftengine_sampler_parameter(s.sampler, NULL, floats, &number), "a name and a distribution");
+    refused(&s, ftengine_sampler_parameter(s.sampler, "z", NULL, &number), "a name and a distribution");
+    for (int64_t wrong_number = -1; wrong_number > -(INT64_MAX / 2); wrong_number *= 1000) {
+        assert_int_not_equal(ftengine_sampler_suggest(s.sampler, wrong_number, s.x, &value), FTENGINE_OK);
+        assert_int_not_equal(ftengine_sampler_draw(s.sampler, -wrong_number + 1, &count, &drawn, &values), FTENGINE_OK);
+        if (wrong_number < -INT64_MAX / 2000) break;
+    }
     assert_int_equal(number, -1);
     well(s.engine, ftengine_sampler_parameter(s.sampler, "x", floats, &number));
     assert_int_equal(number, s.x);
@@ -171,6 +187,8 @@ static void test_mistakes(void **state) {
     assert_null(none);
     refused(&s, ftengine_sampler_new(s.engine, 2, up, 1, gp, &none), "gp knows one objective");
     refused(&s, ftengine_sampler_new(s.engine, 0, up, 0, NULL, &none), "from 1 to 64, got 0");
+    refused(&s, ftengine_sampler_new(s.engine, 1, NULL, 0, NULL, &none), "the list is NULL (maximize)");
+    refused(&s, ftengine_sampler_new(s.engine, 1, up, 1, NULL, &none), "word 0 is NULL");
     refused(&s, ftengine_sampler_new(s.engine, FTENGINE_OBJECTIVES + 1, up, 0, NULL, &none), "from 1 to 64, got 65");
     refused(&s, ftengine_sampler_new(s.engine, 1, up, 1, unknown, &none), "study.smapler");
     refused(&s, ftengine_sampler_new(s.engine, 1, up, 1, other, &none), "a sampler takes no such setting");

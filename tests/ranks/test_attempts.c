@@ -214,6 +214,24 @@ static void reads_the_roll(void **state) {
     assert_int_equal(ft_roll_read("", 0, &roll), FT_INVALID);
 }
 
+// More of them than there is room for: those that fit, and nothing behind them.
+static void reads_a_long_roll(void **state) {
+    struct {
+        ft_roll roll;
+        ft_roll_gpu behind;
+    } read;
+    char text[(FT_ROLL_GPUS + 2) * 80] = "{\"devices\":[";
+    size_t length = strlen(text);
+    for (int i = 0; i < FT_ROLL_GPUS + 2; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s{\"device\":\"cuda:%d\",\"uuid\":\"u%d\",\"trains\":true}", i > 0 ? "," : "", i, i);
+    length += (size_t)snprintf(text + length, sizeof text - length, "]}");
+    memset(&read, 0, sizeof read);
+    assert_int_equal(ft_roll_read(text, length, &read.roll), FT_OK);
+    assert_int_equal(read.roll.count, FT_ROLL_GPUS);
+    assert_string_equal(read.roll.gpu[FT_ROLL_GPUS - 1].name, "cuda:63");
+    assert_false(read.behind.works);
+}
+
 // Whatever is asked: what it prints, that it ends badly, that it does not answer.
 static void asks_in_time(void **state) {
     static const struct {
@@ -245,6 +263,6 @@ static void asks_in_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(goes_on_with), cmocka_unit_test(says_it),
                                        cmocka_unit_test(keeps_it), cmocka_unit_test(reads_the_roll),
-                                       cmocka_unit_test(asks_in_time)};
+                                       cmocka_unit_test(reads_a_long_roll), cmocka_unit_test(asks_in_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

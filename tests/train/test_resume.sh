@@ -110,3 +110,27 @@ cp -r killed before
 expect 2 "$FTENGINE" train $run output.dir=killed output.exists=resume train.learning_rate=1e-3
 one_error "train.learning_rate"
 diff -r before killed || fail "a refused resume changed the run directory"
+# So is a checkpoint that lacks what decides about the bits, or says more than can be.
+for wrong in 'del s["step"]' 'del s["updates"]' 's["step"] = None' 's["skipped_steps"] = 10**18' 's["step"] = 241' 's["tokens"] = "x"' 's["memory"] = 5'; do
+    rm -rf wrong && cp -r whole wrong
+    python3 - wrong/checkpoints/$end/state.json "$wrong" <<'PYTHON' || fail "no such state.json"
+import json, sys
+s = json.load(open(sys.argv[1]))
+exec(sys.argv[2])
+json.dump(s, open(sys.argv[1], "w"))
+PYTHON
+    # shellcheck disable=SC2086
+    expect 2 "$FTENGINE" train $run output.dir=wrong output.exists=resume
+    one_error "$(sed 's/^[^"]*"//; s/".*//' <<<"$wrong")"
+done
+# Lines of metrics.jsonl that are gone are told of, and nothing stands in their place.
+for left in 0 200; do
+    rm -rf fewer && cp -r whole fewer
+    head -c $left whole/metrics.jsonl >fewer/metrics.jsonl
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $run output.dir=fewer output.exists=resume
+    says "fewer/metrics.jsonl has $left bytes, and had"
+    cmp <(head -c $left whole/metrics.jsonl | sed -n '/}$/p') <(head -n "$(head -c $left whole/metrics.jsonl | grep -c '}$')" fewer/metrics.jsonl) ||
+        fail "metrics.jsonl of which $left bytes were left: $(cat fewer/metrics.jsonl)"
+    tr -d '\0' <fewer/metrics.jsonl | cmp - fewer/metrics.jsonl || fail "metrics.jsonl has zeros"
+done
