@@ -103,6 +103,11 @@ for round in $(seq 60); do
     fi
     wait $pid 2>/dev/null
     code=$?
+    if [ $code = 0 ] && [ $kills = 0 ] && [ "$round" -le 12 ]; then # faster by far than the whole one: the machine had other work then
+        rm -rf studies/killed
+        whole_ms=$((whole_ms / 2 + 2))
+        continue
+    fi
     [ $code = 0 ] && break
     [ $code = 137 ] || fail "exit code $code"
     kills=$((kills + 1))
