@@ -10,6 +10,7 @@ allowed="
 context.c.o      program  the context of threads that entered none
 context.c.o      entered  a thread's own: which context it works in
 status.c.o       current  a thread's own: the present error
+values.c.o       work     a thread's own: what the chat template that it renders has cost so far
 signals.c.o      served   a handler of signals has no argument; of the commands, no library installs one
 signals.c.o      asked    when they came first, for that handler
 atomic.c.o       next     a number for names that no other call of the process may get, atomic
