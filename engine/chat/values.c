@@ -158,6 +158,7 @@ static ft_status put_line(ft_chat_buffer *out, int indent, int depth) {
 
 static ft_status put_json(ft_chat_buffer *out, const json_t *value, int indent, int depth) {
     static const char *const WORDS[3] = {"true", "false", "null"};
+    if (!ft_chat_work(50)) return ft_chat_work_status();
     if (json_is_string(value)) return put_quoted(out, json_string_value(value), json_string_length(value));
     const bool list = json_is_array(value);
     if (!list && !json_is_object(value)) return put_scalar(out, value, WORDS);
