@@ -36,7 +36,11 @@ const char *ft_chat_type_name(const ft_chat_value *value); // "a list"
 
 // What a template may cost: its steps, and what it makes or looks through on the way, in bytes or so of memory. A run begins with none.
 // ft_chat_work() false: too much. What asked may then end early with whatever it has, for the next step is refused.
+#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 enum { FT_CHAT_STEP = 100, FT_CHAT_MOST_STEPS = 20000000 };
+#else // libFuzzer's name for such a build: with what watches over it, all of these take a minute and more
+enum { FT_CHAT_STEP = 100, FT_CHAT_MOST_STEPS = 400000 };
+#endif
 void ft_chat_work_begin(void);
 bool ft_chat_work(size_t units);
 ft_status ft_chat_work_status(void);

@@ -29,7 +29,7 @@ run_one() {
     # Left alone it makes nothing longer than the longest seed, which may be twenty bytes.
     bytes=$(find "$corpus" "${seeds[@]}" -type f -printf '%s\n' | sort -n | tail -1)
     if [ "${bytes:-0}" -gt $longest ]; then longest=$bytes; fi
-    if "$build/tests/fuzz/$name" -max_total_time="$seconds" -max_len="$longest" "${words[@]}" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
+    if "$build/tests/fuzz/$name" -max_total_time="$seconds" -max_len="$longest" "${words[@]}" -timeout=30 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$build/findings/$name-" "$corpus" "${seeds[@]}" >"$log" 2>&1; then
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
         rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
